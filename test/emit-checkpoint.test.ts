@@ -186,20 +186,20 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
   test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', async () => {
     const { said } = await asked(
       'import json, sys',
-      'from runtime import checkpoint, newest',
-      'found = newest.candidates("checkpoints")["paths"][0]',
+      'from runtime import checkpoint, latest',
+      'found = latest.candidates("checkpoints")["paths"][0]',
       'manifest = checkpoint.read_manifest(found)',
       'def said(**changes):',
       '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
       '    try: checkpoint.require_continuation(found, manifest, position)',
-      '    except checkpoint.Damaged as refusal: return str(refusal)',
+      '    except checkpoint.Corrupt as refusal: return str(refusal)',
       'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
       'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
     )
     const [found, same, seed, data, batch] = said
     equal(found, 'checkpoints/step-00000004')
     equal(same, null)
-    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts a new run from its weights/)
     match(data, /was trained on different data, or on different sequences/)
     match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })
@@ -215,10 +215,10 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     'import json, os, shutil, sys',
     'from runtime import checkpoint',
     'from runtime.lock import Lock, Refused',
-    'from runtime.saving import Beginning, Saving',
+    'from runtime.saving import Saving, StartState',
     'def refusal(work, *args):',
     '    try: work(*args)',
-    '    except (checkpoint.Damaged, Refused) as error: return str(error)',
+    '    except (checkpoint.Corrupt, Refused) as error: return str(error)',
     'store = type("Store", (), {"set": lambda self, key, value: None})()',
   ]
 
@@ -284,7 +284,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     }
     const { said, err } = await asked(
       ...refusals,
-      'opened = lambda folder, taken: refusal(Saving, folder, ".", Beginning(taken), 0, store)',
+      'opened = lambda folder, taken: refusal(Saving, folder, ".", StartState(taken), 0, store)',
       'said = [opened("../held", 0), opened("../left", 0), opened("checkpoints", 0), opened("checkpoints", 2)]',
       'print(json.dumps([*said, opened("checkpoints", 4), sorted(os.listdir("checkpoints"))]))',
     )

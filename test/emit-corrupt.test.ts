@@ -47,17 +47,17 @@ describe('emitted runs that are corrupt, or do not begin', { skip: !python && no
   })
 
   // Before the rendezvous, and when all have come but are not connected yet.
-  for (const place of ['meet', 'dist.init_process_group'])
+  for (const place of ['rendezvous', 'dist.init_process_group'])
     later(`a rank that is stopped in the rendezvous is named: ${place}`, async () => {
       const script = `import os, signal
 from runtime import train
 from torch import distributed as dist
-original = ${place === 'meet' ? 'train.' : ''}${place}
+original = ${place === 'rendezvous' ? 'train.' : ''}${place}
 def stopping(*args, **more):
     if os.environ["RANK"] == "1":
         os.kill(os.getpid(), signal.SIGSTOP)
     return original(*args, **more)
-${place === 'meet' ? 'train.' : ''}${place} = stopping
+${place === 'rendezvous' ? 'train.' : ''}${place} = stopping
 train.main(__file__)
 `
       writeFileSync(join(folder, 'stopped.py'), script)
@@ -65,7 +65,7 @@ train.main(__file__)
       const { code, err } = await (await copies.start([...launcher, ...words], { cwd: folder })).done
       equal(code, 1)
       match(err, /rank 1 was suspended \(SIGSTOP\)\n/)
-      if (place === 'meet') match(err, /rank 0: rendezvous: after 3 s ranks \[1\] of 2 are missing/)
+      if (place === 'rendezvous') match(err, /rank 0: rendezvous: after 3 s ranks \[1\] of 2 are missing/)
     })
 
   later('the rendezvous takes as long as --timeout allows, and a start', async () => {

@@ -221,8 +221,8 @@ describe('emitted folders with several plans', { skip }, () => {
     const faults = ['kill:rank=7,step=4', 'kill:rank=5,step=7'].flatMap(fault => ['--fault', fault])
     const asked = ['--precision', 'f64', '--elastic', '--save-every', '3', '--save', 'shrunk']
     const { err } = await run(8, ['--elastic', '--shrink'], ...asked, ...faults)
-    match(err, /rank 7 was killed by SIGKILL; 6 ranks go on from the checkpoint of step 3\n/)
-    match(err, /rank 5 was killed by SIGKILL; 4 ranks go on from the checkpoint of step 6\n/)
+    match(err, /rank 7 was killed by SIGKILL; 6 ranks continue from the checkpoint of step 3\n/)
+    match(err, /rank 5 was killed by SIGKILL; 4 ranks continue from the checkpoint of step 6\n/)
     await run(8, [], '--precision', 'f64', '--save', 'unshrunk')
     ok(apart('unshrunk', 'shrunk') < 1e-12)
     deepEqual(

@@ -103,7 +103,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     const text = readFileSync(stage, 'utf8')
     const full = 'raise __import__("torch").cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")'
     // As PyTorch would raise it there; no GPU is needed to hear of it.
-    writeFileSync(stage, text.replace(/( +)(gelu = .*)/, `$1if here.rank == 1 and here.step == 1: ${full}\n$1$2`))
+    writeFileSync(stage, text.replace(/( +)(gelu = .*)/, `$1if ctx.rank == 1 and ctx.step == 1: ${full}\n$1$2`))
     const [, second] = await Promise.all((await ranks([0, 1], [])).map(({ done }) => done))
     writeFileSync(stage, text)
     equal(second.code, 1)
@@ -111,7 +111,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
       second.err,
       /rank 1: out of memory \(2 GiB requested\); the program needs 0\.0 GiB; is another process using this device\?\n/,
     )
-    match(second.err, /at step 2: layers_F of layers\.0, microbatch 0\n +stage0\.py:\d+: if here/)
+    match(second.err, /at step 2: layers_forward of layers\.0, microbatch 0\n +stage0\.py:\d+: if ctx/)
   })
 
   test('rows that do not fit: the step stops before its update, and rank, layer and the factor that would do are named', async () => {
@@ -153,7 +153,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
       const text = readFileSync(stage, 'utf8')
       // As if a quota were spent: from then on no file of rank 1 is written beyond its first page.
       const spent = '__import__("resource").setrlimit(__import__("resource").RLIMIT_FSIZE, (4096, -1))'
-      writeFileSync(stage, text.replace(/( +)(gelu = .*)/, `$1if here.rank == 1 and here.step == 2: ${spent}\n$1$2`))
+      writeFileSync(stage, text.replace(/( +)(gelu = .*)/, `$1if ctx.rank == 1 and ctx.step == 2: ${spent}\n$1$2`))
       const run = async (...args: string[]) =>
         Promise.all((await copies.ranks(2, ['train.py', '--timeout', '20', ...args], slow)).map(({ done }) => done))
       const ended = await run('--save', 'saved', '--save-every', '1')

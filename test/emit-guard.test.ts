@@ -18,16 +18,16 @@ import { findPython, noPython } from './python.js'
 
 /** What one rank reads in some steps is not finite. */
 const spoilt = (steps: string) => `
-from runtime import here
+from runtime import context
 from runtime.train import main
 
-read = here.Here._read
+read = context.Context._read
 
 def spoilt(self, step, name, *rest):
     values = read(self, step, name, *rest)
     return values * float("nan") if self.rank == 1 and step in ${steps} and name == "x" else values
 
-here.Here._read = spoilt
+context.Context._read = spoilt
 main(__file__)
 `
 
@@ -52,13 +52,13 @@ for kind, count in (("torch", 2), ("megatron", 3), ("deepspeed", 3)):
     for case in cases:
         c = case["config"]
         full = c.get("hysteresis", c.get("delayed_shift", 0))
-        numbers = {"factor": c.get("growth_factor", 2.0), "interval": c.get("growth_interval", c.get("scale_window"))}
+        numbers = {"growth_factor": c.get("growth_factor", 2.0), "growth_interval": c.get("growth_interval", c.get("scale_window"))}
         if kind != "deepspeed":
-            numbers["backoff"] = c["backoff_factor"]
+            numbers["backoff_factor"] = c["backoff_factor"]
         else:
             numbers["consecutive"] = int(c["consecutive_hysteresis"])
         if kind != "torch":
-            numbers.update(least=c["min_scale"], full=full)
+            numbers.update(min_scale=c["min_scale"], max_hysteresis=full)
         state = [torch.tensor(float(x)) for x in (c.get("init_scale", c.get("initial_scale")), 0, full)][:count]
         for row, mark in zip(case["rows"], case["overflow"]):
             before = state[0].item()

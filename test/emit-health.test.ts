@@ -20,16 +20,16 @@ const killed = `
 from runtime.stage import Stage
 from runtime.train import main
 
-initialise = Stage.initialise
+initialize = Stage.initialize
 
 def kill(self):
-    initialise(self)
+    initialize(self)
     for param in self.params:
-        for frame, layout in self.held(param) if param["name"] == "layers.1.up.bias" else []:
-            index = self._elements(param, layout)
-            self.own_part(frame, param, layout).view(-1)[: index.numel()][index < 5] = -1e3
+        for buffer, layout in self.stored(param) if param["name"] == "layers.1.up.bias" else []:
+            index = self._element_indices(param, layout)
+            self.local_shard_of(buffer, param, layout).view(-1)[: index.numel()][index < 5] = -1e3
 
-Stage.initialise = kill
+Stage.initialize = kill
 main(__file__)
 `
 

@@ -12,16 +12,16 @@ import { spokenEvents } from './spoken-events.js'
 
 /** The data of one step is so large on one rank that products overflow. */
 const huge = `
-from runtime import here
+from runtime import context
 from runtime.train import main
 
-read = here.Here._read
+read = context.Context._read
 
 def huge(self, step, name, *rest):
     values = read(self, step, name, *rest)
     return values * 1e30 if self.rank == 0 and step == 1 and name == "x" else values
 
-here.Here._read = huge
+context.Context._read = huge
 main(__file__)
 `
 

@@ -14,16 +14,16 @@ import { findPython, noPython } from './python.js'
 
 /** What all ranks read in one step is 32 times as large. */
 const loud = `
-from runtime import here
+from runtime import context
 from runtime.train import main
 
-read = here.Here._read
+read = context.Context._read
 
 def louder(self, step, *rest):
     values = read(self, step, *rest)
     return values * 32 if step == 36 else values
 
-here.Here._read = louder
+context.Context._read = louder
 main(__file__)
 `
 

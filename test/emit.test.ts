@@ -152,7 +152,7 @@ for (let seed = 1; seed <= 60; seed++)
     filesBySeed.set(seed, files)
     for (const [pp, { steps }] of programs.training.streams.entries()) {
       const schedule = JSON.parse(files[`stage${pp}.json`])
-      const inside = new Set<number>((schedule.beside ?? []).flatMap(([frames]: [number[]]) => frames.slice(1)))
+      const inside = new Set<number>((schedule.fused ?? []).flatMap(([frames]: [number[]]) => frames.slice(1)))
       const within = new Set(
         programs.training.params.filter(({ frames }) => inside.has(frames[pp]?.param ?? -1)).map(({ name }) => name),
       )
@@ -165,13 +165,13 @@ for (let seed = 1; seed <= 60; seed++)
       // A row `each` is a call for every parameter it names, a head may be its forward and its backward.
       const counts: number[] = schedule.steps.map(([kind, name, params]: [string, string, string[]]) => {
         if (kind === 'each') return params.length
-        return kind === 'call' && name === 'head_FB' ? 2 : Number(kind !== 'alloc' && kind !== 'free')
+        return kind === 'call' && name === 'head_forward_backward' ? 2 : Number(kind !== 'alloc' && kind !== 'free')
       })
       equal(
         counts.reduce((sum, n) => sum + n, 0),
         moves,
       )
-      const functions = new Set(schedule.segments.map(([name]: [string]) => name))
+      const functions = new Set(schedule.functions.map(([name]: [string]) => name))
       for (const [kind, name] of schedule.steps) if (kind === 'call' || kind === 'each') ok(functions.has(name), name)
       for (const name of functions) match(files[`stage${pp}.py`], new RegExp(`^def ${name}\\(`, 'm'))
     }
@@ -187,8 +187,8 @@ test('what is done to parameters is one call for all that are treated alike', ()
     steps.flatMap(([kind, name, params]: [string, string, string[]]) =>
       kind === 'each' && functions.includes(name) ? params : [],
     )
-  deepEqual(served('begin'), names)
-  deepEqual(served('norm'), names)
+  deepEqual(served('clear_grads'), names)
+  deepEqual(served('grad_norm'), names)
   // Weights of norms do not decay.
   deepEqual(
     served('update'),
@@ -224,8 +224,8 @@ later('torch.compile makes one piece of every segment', { skip: python ? false :
     for (const [i, job] of jobs.entries()) {
       const files = emittedFiles(job)
       const once = ['stage0.json', 'evaluation/stage0.json'].map(name => {
-        const { segments } = JSON.parse(files[name])
-        const compiled = segments.filter(([, phase]: string[]) => /^[FIWB]$/.test(phase))
+        const { functions } = JSON.parse(files[name])
+        const compiled = functions.filter(([, phase]: string[]) => /^[FIWB]$/.test(phase))
         return Object.fromEntries(compiled.map(([name]: string[]) => [name, 1]))
       })
       deepEqual(pieces[i], once)
@@ -240,13 +240,13 @@ const scaleJobs: readonly [
   Parameters<typeof jobOf>[1],
   Record<string, readonly [worked: number, given: number]>,
 ][] = [
-  ['kept', {}, { layers_F: [2, 0], layers_B: [0, 2] }],
-  ['recomputed norms', { recompute: ['rmsNorm'] }, { layers_F: [2, 0], layers_B: [0, 2] }],
-  ['only the input kept', { recompute: 'full' }, { layers_F: [2, 0], layers_B: [1, 1] }],
+  ['kept', {}, { layers_forward: [2, 0], layers_backward: [0, 2] }],
+  ['recomputed norms', { recompute: ['rmsNorm'] }, { layers_forward: [2, 0], layers_backward: [0, 2] }],
+  ['only the input kept', { recompute: 'full' }, { layers_forward: [2, 0], layers_backward: [1, 1] }],
   [
     'weights apart',
     { pp: 2, schedule: 'zb-h1', microbatches: 2 },
-    { layers_F: [2, 0], layers_I: [0, 2], layers_W: [0, 2] },
+    { layers_forward: [2, 0], layers_backward_input: [0, 2], layers_backward_weight: [0, 2] },
   ],
 ]
 for (const [what, plan, functions] of scaleJobs)

@@ -30,7 +30,7 @@ def counted(function, compiled):
     return torch.compile(function, backend=count, dynamic=False)
 
 
-stage._ready = counted
+stage._compiled = counted
 optimizer.compile_updates = lambda *how: None  # no segment, and it would need a compiler
 for folder in sys.argv[1:]:
     pieces.clear()

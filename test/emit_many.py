@@ -39,7 +39,7 @@ from runtime import losses  # noqa: E402
 from runtime.stage import COMPILED_PHASES  # noqa: E402
 from runtime.trainer import Trainer  # noqa: E402
 
-MOST = losses.MOST
+MAX_CHUNK_BYTES = losses.MAX_CHUNK_BYTES
 # Graphs that torch.compile may make of a function of a stage, and of an update, before a case fails.
 MOST_VARIANTS, MOST_SHAPES = 8, 64
 
@@ -107,7 +107,7 @@ def kinds_in(job):
     kinds = {}
     for path in glob.glob(os.path.join(job["folder"], "stage*.py")):
         with open(path) as file, open(path[:-2] + "json") as schedule:
-            phases = {name: phase for name, phase, *_ in json.load(schedule)["segments"]}
+            phases = {name: phase for name, phase, *_ in json.load(schedule)["functions"]}
             for function in ast.parse(file.read()).body:
                 if isinstance(function, ast.FunctionDef) and phases.get(function.name) in COMPILED_PHASES:
                     kinds[path, function.name] = {(stored, kind) for kind in statements(function)}
@@ -121,7 +121,7 @@ def statements(function):
 
 class Alike(ast.NodeTransformer):
     def visit_Name(self, node):
-        return node if node.id in ("ops", "here") else ast.Name("_", node.ctx)
+        return node if node.id in ("ops", "ctx") else ast.Name("_", node.ctx)
 
     def visit_Constant(self, node):
         if isinstance(node.value, str):
@@ -161,12 +161,12 @@ if any(compiled for job in jobs for _, compiled in job["runs"]):
     torch.compile = Compiled
 
 
-def run(job, precision, compiled, groups):
-    trainer = Trainer(job["folder"], dist.get_rank(), device, precision, compiled=compiled, groups=groups)
+def run(job, precision, compiled, process_groups):
+    trainer = Trainer(job["folder"], dist.get_rank(), device, precision, compiled=compiled, process_groups=process_groups)
     records = []
     for step in range(job["steps"]):
         # Alternately all logits at once, and a few at a time.
-        losses.MOST = MOST if step % 2 == 0 else 512
+        losses.MAX_CHUNK_BYTES = MAX_CHUNK_BYTES if step % 2 == 0 else 512
         records.append(trainer.step(step))
     reports = [None] * dist.get_world_size()
     validation = trainer.evaluate() if "evaluation" in trainer.settings else None
@@ -183,9 +183,9 @@ def work(job, rank):
         torch.set_num_threads(1)
         store = dist.FileStore(os.path.join(job["folder"], "store"), job["ranks"])
         dist.init_process_group("gloo", store=store, rank=rank, world_size=job["ranks"])
-        groups, result = {}, {}
+        process_groups, result = {}, {}
         for how in job["runs"]:
-            result[name_of(*how)] = run(job, *how, groups)
+            result[name_of(*how)] = run(job, *how, process_groups)
             if rank == 0:
                 with open(os.path.join(job["folder"], "result.json"), "w") as file:
                     file.write(json.dumps(result))

@@ -10,28 +10,28 @@ import torch
 
 sys.path.insert(0, sys.argv[1])
 
-from runtime import contract, products  # noqa: E402
+from runtime import einsum, gemm  # noqa: E402
 
 
 def chosen(times):
     """`times` of the kernels at a look, and under load."""
-    products.seconds = lambda way, least: way()[least != products.LOOK]
-    return products.fastest([lambda one=one: one for one in zip(*times)])
+    gemm.seconds = lambda way, least: way()[least != gemm.SHORT_SECONDS]
+    return gemm.fastest([lambda one=one: one for one in zip(*times)])
 
 
 class Library:
     calls = 0
 
-    def product(self, a, b, out, plus):
+    def gemm(self, a, b, out, add):
         Library.calls += 1
-        out.copy_(a.float() @ b.float() + (0 if plus is None else plus))
+        out.copy_(a.float() @ b.float() + (0 if add is None else add))
 
 
 def told(x):
     """Rows, columns and the stride between columns, as cuBLASLt counts."""
-    library = products.Library.__new__(products.Library)
-    library.made = lambda name, dtype, *sizes: [size.value for size in sizes]
-    return products.Library.layout(library, x)[0]
+    library = gemm.Library.__new__(gemm.Library)
+    library.created = lambda name, dtype, *sizes: [size.value for size in sizes]
+    return gemm.Library.layout(library, x)[0]
 
 
 cases = json.loads(sys.stdin.read())
@@ -39,12 +39,12 @@ result = {"chosen": [chosen(times) for times in cases], "supported": hasattr(tor
 line = torch.zeros(8)
 result["told"] = [told(line.as_strided(sizes, strides)) for sizes, strides in (((1, 8), (1, 1)), ((8, 1), (1, 1)), ((1, 8), (8, 1)), ((2, 4), (1, 2)))]
 if result["supported"]:
-    products.library = Library()
+    gemm.library = Library()
     a, b = torch.randn(4, 6).bfloat16(), torch.randn(6, 5).bfloat16()
-    compiled = torch.compile(contract.contract, backend="aot_eager", dynamic=False)
+    compiled = torch.compile(einsum.einsum, backend="aot_eager", dynamic=False)
     half, full = compiled("m k, k n -> m n", a, b), compiled("m k, k n -> m n", a.float(), b.float())
     more = torch.randn(4, 5).bfloat16()
-    added = compiled("m k, k n -> m n", a, b, plus=more)
+    added = compiled("m k, k n -> m n", a, b, add=more)
     apart = max((half - full).abs().max().item(), (added - more - full).abs().max().item())
     result.update(calls=Library.calls, apart=apart)
 print(json.dumps(result))

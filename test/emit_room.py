@@ -6,13 +6,13 @@ import torch
 
 sys.path.insert(0, sys.argv[1])
 
-from runtime import experts  # noqa: E402
+from runtime import moe  # noqa: E402
 
 
 def kept(case, dtype):
     scores = torch.tensor(case["scores"], dtype=torch.float32).to(dtype)
     choice = torch.tensor(case["choice"]).reshape(1, -1, 1).long()
-    return experts.assign(scores.reshape(1, -1, 1), choice, case["room"], choice.numel(), "probability").flatten().tolist()
+    return moe.apply_capacity(scores.reshape(1, -1, 1), choice, case["room"], choice.numel(), "probability").flatten().tolist()
 
 
 print(json.dumps([[kept(case, dtype) for dtype in (torch.float32, torch.float64)] for case in json.loads(sys.stdin.read())]))

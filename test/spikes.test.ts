@@ -113,14 +113,14 @@ for (const one of cases)
 const limitsThere = `
 import json, struct, sys
 sys.path.insert(0, "src/emit/runtime")
-from spikes import Norms
+from spikes import GradNormHistory
 for case in json.load(open(sys.argv[1]))["cases"]:
-    norms = Norms()
+    norms = GradNormHistory()
     for norm in case["norm"]:
         square = struct.unpack("f", struct.pack("f", norm * norm))[0]
         limit = norms.limit()
         print(struct.pack(">d", limit).hex())
-        norms.passed(square, limit, square < limit)
+        norms.record(square, limit, square < limit)
 `
 
 const bitsOf = (value: number): string => {

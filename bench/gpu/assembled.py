@@ -5,14 +5,14 @@ import torch.distributed as dist
 
 def assembled(trainer):
     """By name: the full parameter, row-major. Replicas of a shard must be equal."""
-    mesh, rank = trainer.here.mesh, trainer.here.rank
+    mesh, rank = trainer.ctx.mesh, trainer.ctx.rank
     mine = {}
     for param in trainer.program["params"]:
         values = trainer.stage.parameter(param)
         if values is not None:
-            starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
+            starts, sizes, _ = mesh.shard_box(param["dims"], param["kept"], rank)
             values = values.double().flatten().cpu().numpy()  # arrays are sent faster than tensors
-            mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
+            mine[param["name"]] = (starts, sizes, mesh.flat_range(sizes, param["kept"], rank), values)
     parts = [None] * mesh.world
     dist.all_gather_object(parts, mine)
     return {param["name"]: whole_of(param, [part[param["name"]] for part in parts if param["name"] in part]) for param in trainer.program["params"]}

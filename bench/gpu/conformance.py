@@ -55,11 +55,11 @@ def begin(folder, device: str, backend: str):
         import simulated
 
         simulated.start(backend)
-        from runtime import here, products
+        from runtime import context, gemm
         from simulated import compiler, libraries
 
-        libraries.give_products(products)
-        compiler.serve(here)
+        libraries.give_gemms(gemm)
+        compiler.serve(context)
     import torch
     import torch._dynamo  # custom operations load it when first called: every copy would
     from runtime import attention, trainer  # noqa: F401

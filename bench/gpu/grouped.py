@@ -9,7 +9,7 @@ import torch
 
 sys.path.insert(0, sys.argv[1])
 
-from runtime import experts, grouped  # noqa: E402
+from runtime import grouped_mm, moe  # noqa: E402
 
 device = torch.device("cuda", 0)
 
@@ -25,7 +25,7 @@ def errors(room, counts, embed, ffn):
     w = torch.randn(len(counts), embed, ffn, device=device).bfloat16()
     rows[used:], drows[used:] = torch.nan, torch.nan
     operands = (rows, counts, w, False), (drows, counts, w, True), (rows, drows, counts)
-    makes = experts.expert_contract, experts.expert_contract, experts.expert_weight_grad
+    makes = moe.grouped_gemm, moe.grouped_gemm, moe.grouped_gemm_weight_grad
     wide = lambda x: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x  # noqa: E731
     found = []
     for make, given in zip(makes, operands):
@@ -48,8 +48,8 @@ def milliseconds(way, times=20):
 
 
 def main():
-    grouped.start(device)
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: one kernel for all experts: {grouped.fused}")
+    grouped_mm.start(device)
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: one kernel for all experts: {grouped_mm.has_kernel}")
     for room, counts, embed, ffn in (
         (64, [10, 0, 30, 1], 64, 32), (512, [0, 0, 0, 0], 64, 128), (4096, [100, 900, 0, 1, 7, 1500, 3, 1300], 256, 512),
     ):
@@ -60,20 +60,20 @@ def main():
     x, y = (torch.randn(rows, width, device=device).bfloat16() for width in (embed, ffn))
     w = torch.randn(many, embed, ffn, device=device).bfloat16()
     choice = torch.randint(many, (1, rows // 2, 2), device=device)
-    to, source, counts = experts.rows_of(choice, many, many, 0, rows)
+    to, source, counts = moe.dispatch_indices(choice, many, many, 0, rows)
     flops = 2 * rows * embed * ffn
     for name, way in (
-        ("product", lambda: experts.expert_contract(x, counts, w)),
-        ("rows", lambda: experts.expert_contract(y, counts, w, True)),
-        ("weights", lambda: experts.expert_weight_grad(x, y, counts)),
+        ("product", lambda: moe.grouped_gemm(x, counts, w)),
+        ("rows", lambda: moe.grouped_gemm(y, counts, w, True)),
+        ("weights", lambda: moe.grouped_gemm_weight_grad(x, y, counts)),
         ("one product of as many rows", lambda: x @ w[0]),
     ):
         ms = milliseconds(way)
         print(f"{name:30}{ms:8.3f} ms {flops / ms / 1e9:7.0f} TFLOP/s")
     for name, way in (
-        ("rows_of", lambda: experts.rows_of(choice, many, many, 0, rows)),
-        ("dispatch", lambda: experts.dispatch(x[: rows // 2].unsqueeze(0), source, 2, False)),
-        ("combine", lambda: experts.combined(x, to, False)),
+        ("rows_of", lambda: moe.dispatch_indices(choice, many, many, 0, rows)),
+        ("dispatch", lambda: moe.permute_tokens(x[: rows // 2].unsqueeze(0), source, 2, False)),
+        ("combine", lambda: moe.unpermute_tokens(x, to, False)),
     ):
         print(f"{name:30}{milliseconds(way):8.3f} ms")
 

@@ -29,7 +29,7 @@ class Emitted:
             stage.COMPILE["options"] = {name: json.loads(value) for name, value in (each.split("=") for each in inductor)}
         device = torch.device("cuda", 0)
         self.attention = ops.choose(device, attention)
-        self.trainer = Trainer(folder, 0, device, compiled=True, recorded=graph)
+        self.trainer = Trainer(folder, 0, device, compiled=True, cuda_graph=graph)
         self.at = 0
 
     @torch.no_grad()
@@ -131,8 +131,8 @@ def first_steps(contender, memory, batches):
 
 
 def batches_of(emitted, run):
-    data, sizes = emitted.trainer.here.data, (run["globalBatch"], run["seq"])
-    return [tuple(data.part(step, name, (0, 0), sizes).cuda() for name in ("tokens", "labels")) for step in range(4)]
+    data, sizes = emitted.trainer.ctx.data, (run["globalBatch"], run["seq"])
+    return [tuple(data.shard(step, name, (0, 0), sizes).cuda() for name in ("tokens", "labels")) for step in range(4)]
 
 
 def main():
@@ -213,7 +213,7 @@ def memory_by_function(stage):
         most[name] = max(most.get(name, (0, 0, 0)), (torch.cuda.max_memory_allocated(), before, now))
 
     stage._call = measured
-    stage.play()
+    stage.run_schedule()
     del stage._call
     print(f"\n{'function':22}{'GB before':>12}{'peak':>9}{'after':>9}")
     for name, (peak, before, now) in sorted(most.items(), key=lambda item: -item[1][0]):

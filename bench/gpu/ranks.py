@@ -7,10 +7,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from assembled import assembled
-from runtime import attention, losses, optimizer, products
+from runtime import attention, gemm, losses, optimizer
 from runtime.trainer import Trainer
 
-MOST = losses.MOST
+MAX_CHUNK_BYTES = losses.MAX_CHUNK_BYTES
 
 
 def device_of(asked: str) -> torch.device:
@@ -33,7 +33,7 @@ def work(rank: int, ranks: int, items, store: str, folder: str, results: str, as
         timeout=timedelta(hours=1),
     )
     # Ranks that share a GPU would time each other's work.
-    products.choosing = ranks == 1
+    gemm.autotune = ranks == 1
     if device.type == "cuda" and any("way" in item for item in items):
         attention.choose(device)
     groups = {}
@@ -75,7 +75,7 @@ def ran(item, device, folder: str, groups):
     # To compile takes long: what is compiled runs as the plan says, or else in f64.
     for precision in item["precisions"][-1:] if compiled else item["precisions"]:
         trainer = Trainer(
-            os.path.join(folder, item["folder"]), dist.get_rank(), device, precision, compiled, recorded, groups=groups
+            os.path.join(folder, item["folder"]), dist.get_rank(), device, precision, compiled, recorded, process_groups=groups
         )
         made[precision] = trained(trainer, item)
         if recorded and trainer.runner.graph is None:
@@ -90,7 +90,7 @@ def trained(trainer, item):
     records = []
     for step in range(item["steps"]):
         # In turns: all logits at once, and a few at a time.
-        losses.MOST = MOST if step % 2 == 0 or item["way"] != "written" else 512
+        losses.MAX_CHUNK_BYTES = MAX_CHUNK_BYTES if step % 2 == 0 or item["way"] != "written" else 512
         records.append(trainer.step(step))
     told = [None] * dist.get_world_size()
     dist.all_gather_object(told, (records, trainer.evaluate()))

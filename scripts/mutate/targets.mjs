@@ -29,7 +29,7 @@ export const targets = [
   { sources: /^src\/geometry\//, tests: 'geometry checkpoint reference-data context documents gradients' },
   {
     sources:
-      /^src\/emit\/runtime\/(ops|optimizer|scaler|orthogonal|factors|signs|sparse|norms|rope|routes|experts|losses|parts|documents)\.py$/,
+      /^src\/emit\/runtime\/(ops|optimizer|scaler|newton_schulz|powersgd|onebit|topk|norms|rope|moe_dispatch|moe|losses|shards|varlen)\.py$/,
     tests: 'torch-ops emit-conformance stochastic emit-attention emit',
   },
 ]

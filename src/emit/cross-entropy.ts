@@ -121,7 +121,7 @@ export function crossEntropyLine(site: Site, { loss, logits, slope, input, weigh
   const options = {
     ...ownedFrom(site, logits.outs[0], site.dims(labels)),
     dtype: dtype === dtypeOf(site, weights, 0) ? undefined : quote(dtype),
-    ...(reduced && { here: 'here', group: site.group(reduced.group) }),
+    ...(reduced && { ctx: 'ctx', group: site.group(reduced.group) }),
   }
   const results = [loss, input, weights].map(({ outs: [out] }) => site.result(out))
   return [`${results.join(', ')} = ${call('cross_entropy', [x, table, labels, count].map(site.name), options)}`]

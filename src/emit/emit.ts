@@ -1,18 +1,18 @@
 /**
- * A program as a folder of PyTorch: for each pipeline coordinate a module of straight-line functions and the schedule
- * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
- * Pure: paths and texts come out, and somebody else writes them.
+ * Code generation: a program as a folder of PyTorch. Each pipeline stage has a module of straight-line functions and the schedule
+ * that calls them; program.json and run.json describe mesh, parameters and run; launchers start it.
+ * Pure: it returns paths and texts, which the caller writes.
  */
 import { asPart, documentRanks, finish, partialAxes, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
-import { type Beside, besideIn } from './beside.js'
+import { emitBucket, isBucket } from './buckets.js'
 import { chooses, isGuarded } from './experts.js'
 import { groupLabel, Unwritten } from './expressions.js'
-import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
-import { headsMerged } from './heads.js'
-import { heldBytes } from './held.js'
+import { type FusedParams, fusedParamsIn } from './fused-params.js'
 import { launchers } from './launchers.js'
+import { mergedHeads } from './merged-heads.js'
+import { heldBytes } from './peak-memory.js'
 import { plain } from './python.js'
 import { readme } from './readme.js'
 import type { Run } from './run.js'
@@ -57,7 +57,7 @@ export function* emitting(
   earlier: Earlier = {},
   others: readonly Programs[] = [],
 ): Work<Files> {
-  const program = headsMerged(compiled)
+  const program = mergedHeads(compiled)
   const share = 1 / (1 + others.length)
   const trains = yield* asPart(0, share, writingPlan({ program: compiled, evaluation, earlier }))
   const folders: Record<string, string> = {}
@@ -82,18 +82,18 @@ export function* emitting(
 }
 
 function* writingPlan({ program: compiled, evaluation, earlier = {} }: Programs): Work<Files> {
-  const program = headsMerged(compiled)
-  const beside = besideIn(program)
+  const program = mergedHeads(compiled)
+  const beside = fusedParamsIn(program)
   const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program, beside))
-  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation, besideIn(evaluation, beside))))
+  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation, fusedParamsIn(evaluation, beside))))
   return { ...trains, ...(evaluates && below('evaluation', evaluates)), ...earlierSteps(earlier, program, beside) }
 }
 
 /** Folders of programs that work on what the last one works on: it must lie alike in all of them. */
-function earlierSteps(earlier: Earlier, last: Program, beside: Beside): Files {
+function earlierSteps(earlier: Earlier, last: Program, beside: FusedParams): Files {
   const folders = Object.entries(earlier).map(([phase, compiled]) => {
-    const program = headsMerged(compiled)
-    const lies = besideIn(program, beside)
+    const program = mergedHeads(compiled)
+    const lies = fusedParamsIn(program, beside)
     if (lies.names.size !== beside.names.size || !isKeptAlike(program, last))
       throw new Error(`internal: steps of ${phase} keep parameters in another way`)
     return below(phase, finish(writingProgram(program, lies)))
@@ -112,7 +112,7 @@ const placesKept = ({ name, kept, state, keptInside, apart, frames }: Param) => 
 const below = (folder: string, files: Files): Files =>
   Object.fromEntries(Object.entries(files).map(([name, text]) => [`${folder}/${name}`, text]))
 
-function* writingProgram(program: Program, beside: Beside): Work<Files> {
+function* writingProgram(program: Program, beside: FusedParams): Work<Files> {
   const usage = yield* asPart(0, 0.6, findingUsage(program))
   const places = program.streams.map(stream => placesOf(program, stream))
   const files: Record<string, string> = { 'program.json': programText(program) }
@@ -132,10 +132,10 @@ function segmentsOf({ segments, streams }: Program, pp: number): Segment[] {
   return [...new Set(names)].map(name => segments[name])
 }
 
-function emitted(program: Program, segment: Segment, usage: Usage, beside: Beside): SegmentFunction {
+function emitted(program: Program, segment: Segment, usage: Usage, beside: FusedParams): SegmentFunction {
   try {
-    return isFlight(segment)
-      ? emitFlight(segment, usage, beside.within(segment))
+    return isBucket(segment)
+      ? emitBucket(segment, usage, beside.within(segment))
       : emitSegment(program, segment, usage, beside.uses(segment))
   } catch (e) {
     if (e instanceof Unwritten) throw new Error(`internal: ${segment.name} cannot be written: ${e.message}`)
@@ -158,7 +158,7 @@ function moduleText(program: Program, pp: number, functions: readonly PythonFunc
     '',
     'Generated by Lockstep: edit the job, not this file. Each line is an operation or a collective;',
     `stage${pp}.json lists when each function is called and with which buffers. Shapes are those of one rank's shards.`,
-    '`here` is the rank: its mesh coordinates, its peers and the current step.',
+    '`ctx` has the mesh coordinates of the rank, its collectives and the current step.',
     '"""',
     'from runtime import ops',
   ]

@@ -1,4 +1,4 @@
-/** Ops of experts in PyTorch: runtime/experts.py, and rows that move between ranks in runtime/comm.py. */
+/** MoE ops in PyTorch: runtime/moe.py, and the all-to-all between ranks, runtime/moe_dispatch.py. */
 import { elementsOf, sizeOfAll, splitOf } from '../base/index.js'
 import type { Compute, InstrOf, Program, Ref } from '../ir/index.js'
 import {
@@ -41,7 +41,7 @@ const balancing =
   (instr: InstrOf<'balanceLoss' | 'balanceLossGrad'>, site: Site): string[] => {
     const [scores, counts, ...scale] = instr.ins
     const operands = [site.name(scores), aligned(site, counts, site.dims(scores)), ...scale.map(site.name)]
-    return assign(site, instr, call(name, operands, { by: instr.by, shares: instr.shares }))
+    return assign(site, instr, call(name, operands, { by: instr.by, normalize: instr.shares }))
   }
 
 const plain =
@@ -65,55 +65,63 @@ export const expertRules = {
     const where = [site.first(choice, batch), site.first(choice, seq)].join(', ')
     return [
       ...line(site, outs, call('top_k', [site.name(scores), String(size(site, choice, 'choice'))], options)),
-      `if here.records: here.chose(${site.result(choice)}, ${where})`,
+      `if ctx.records_routing: ctx.record_routing(${site.result(choice)}, ${where})`,
     ]
   },
-  chosen: plain('chosen', instr => weighing(instr as InstrOf<'chosen'>)),
-  chosenGrad: plain('chosen_grad', instr => weighing(instr as InstrOf<'chosen'>)),
+  chosen: plain('routing_weights', instr => weighing(instr as InstrOf<'chosen'>)),
+  chosenGrad: plain('routing_weights_grad', instr => weighing(instr as InstrOf<'chosen'>)),
   assign({ ins: [scores, choice, order], outs, room, tokens, ...op }: InstrOf<'assign'>, site: Site) {
     perToken(site, choice, 'choice')
-    const options = { room, tokens, by: quote(op.order), order: order && ordered(site, order) }
-    return line(site, outs, call('assign', [scores, choice].map(site.name), options))
+    const options = { capacity: room, tokens, by: quote(op.order), token_order: order && ordered(site, order) }
+    return line(site, outs, call('apply_capacity', [scores, choice].map(site.name), options))
   },
   rowsOf({ ins: [choice], outs, guarded }: InstrOf<'rowsOf'>, site: Site) {
     perToken(site, choice, 'choice')
     const [, from, counts] = outs
     const [expert] = site.dims(counts)
-    const options = { experts: site.whole(counts, expert), own: expert.size, first: site.first(counts, expert) }
+    const options = {
+      num_experts: site.whole(counts, expert),
+      num_local: expert.size,
+      first: site.first(counts, expert),
+    }
     const room = size(site, from, 'row')
-    const rows = line(site, outs, call('rows_of', [site.name(choice)], { ...options, room }))
+    const rows = line(site, outs, call('dispatch_indices', [site.name(choice)], { ...options, capacity: room }))
     // Who has all experts has room for all rows.
-    if (!guarded || options.own === options.experts) return rows
-    const even = (elementsOf(site.dims(choice)) * options.own) / options.experts
-    return [...rows, `here.guard(${site.result(counts)}, ${room}, even=${number(even)})`]
+    if (!guarded || options.num_local === options.num_experts) return rows
+    const even = (elementsOf(site.dims(choice)) * options.num_local) / options.num_experts
+    return [...rows, `ctx.check_capacity(${site.result(counts)}, ${room}, balanced=${number(even)})`]
   },
   dispatch({ ins: [x, to, from], outs }: InstrOf<'dispatch'>, site: Site) {
-    const options = { chosen: size(site, to, 'choice'), apart: apart(site, x) }
-    return line(site, outs, call('dispatch', [site.name(x), site.name(from)], options))
+    const options = { top_k: size(site, to, 'choice'), per_expert: apart(site, x) }
+    return line(site, outs, call('permute_tokens', [site.name(x), site.name(from)], options))
   },
   combine({ ins: [rows, to], outs }: InstrOf<'combine'>, site: Site) {
-    return line(site, outs, call('combined', [site.name(rows), site.name(to)], { apart: apart(site, outs[0]) }))
+    return line(
+      site,
+      outs,
+      call('unpermute_tokens', [site.name(rows), site.name(to)], { per_expert: apart(site, outs[0]) }),
+    )
   },
   expertContract(instr: InstrOf<'expertContract'>, site: Site) {
     const [rows, , w] = instr.ins
     const transposed = site.dims(rows)[1].name === site.dims(w)[2].name
     const options = { transposed: transposed || undefined }
-    return assign(site, instr, call('expert_contract', instr.ins.map(site.name), options))
+    return assign(site, instr, call('grouped_gemm', instr.ins.map(site.name), options))
   },
   expertWeightGrad(instr: InstrOf<'expertWeightGrad'>, site: Site) {
-    const value = call('expert_weight_grad', instr.ins.map(site.name))
+    const value = call('grouped_gemm_weight_grad', instr.ins.map(site.name))
     return line(site, instr.outs, `ops.cast(${value}, ${quote(site.buffer(instr.outs[0]).dtype)})`)
   },
   weightedSwiglu: plain('weighted_swiglu'),
   weightedSwigluGrad: plain('weighted_swiglu_grad'),
   countChoices({ ins: [choice], outs }: InstrOf<'countChoices'>, site: Site) {
-    const operands = [site.name(choice), String(size(site, outs[0], 'candidate')), 'here.dtypes["f32"]']
-    return line(site, outs, call('count_choices', operands))
+    const operands = [site.name(choice), String(size(site, outs[0], 'candidate')), 'ctx.dtypes["f32"]']
+    return line(site, outs, call('expert_histogram', operands))
   },
   countTop({ ins: [scores], outs, chosen }: InstrOf<'countTop'>, site: Site) {
     perToken(site, scores, 'candidate')
     const summed = site.dims(scores).flatMap((dim, i) => (has(site.dims(outs[0]), dim.name) ? [] : [i]))
-    return line(site, outs, call('count_top', [site.name(scores), String(chosen), tuple(summed)]))
+    return line(site, outs, call('topk_histogram', [site.name(scores), String(chosen), tuple(summed)]))
   },
   balanceLoss: balancing('balance_loss'),
   balanceLossGrad: balancing('balance_loss_grad'),
@@ -121,14 +129,14 @@ export const expertRules = {
   zLossGrad: plain('z_loss_grad', by),
   balance({ ins: [counts, norm], outs: [bias], rate, mean, ...guard }: InstrOf<'balance'>, site: Site) {
     const operands = [site.name(bias), site.name(counts), verdict(guard, site.name(norm))]
-    return line(site, [bias], call('balance_', operands, { rate, mean }))
+    return line(site, [bias], call('update_router_bias_', operands, { rate, mean }))
   },
 }
 
-const weighing = ({ normalise, scale }: InstrOf<'chosen'>) => ({ normalise, scale })
+const weighing = ({ normalise, scale }: InstrOf<'chosen'>) => ({ normalize: normalise, scale })
 
 /**
- * Rows to the ranks of their experts, and back: `here.dispatch(x, to, group, rows, apart)`. `block` is the most that one rank can
+ * MoE all-to-all: `ctx.dispatch(x, expert_rows, group, capacity, per_expert)`. `max_tokens` is the maximum that one rank can
  * have for another, where there is room for that of all of them.
  */
 export function moved(instr: InstrOf<'all-dispatch' | 'all-combine'>, site: Site): string[] {
@@ -142,10 +150,10 @@ export function moved(instr: InstrOf<'all-dispatch' | 'all-combine'>, site: Site
   const operands = [
     ...[site.name(x), site.name(to), site.group(instr.group)],
     ...(dispatches ? [room] : []),
-    apart(site, tokens) ? 'True' : 'False',
-    ...(room === most * site.ranks(instr.group.axes) ? [`block=${most}`] : []),
+    `per_expert=${apart(site, tokens) ? 'True' : 'False'}`,
+    ...(room === most * site.ranks(instr.group.axes) ? [`max_tokens=${most}`] : []),
   ]
-  return line(site, [out], `here.${dispatches ? 'dispatch' : 'combine'}(${operands.join(', ')})`)
+  return line(site, [out], `ctx.${dispatches ? 'dispatch' : 'combine'}(${operands.join(', ')})`)
 }
 
 /** Whether a rank may get more rows than it has room for. */

@@ -24,8 +24,8 @@ import {
   pairsOf,
   type Ref,
 } from '../ir/index.js'
-import { number, quote } from './python.js'
-import { type Norm, normalised } from './scales.js'
+import { type Norm, normalizedRows } from './norm-scales.js'
+import { number, quote, snakeCase } from './python.js'
 
 /** A segment as its lines see it. */
 export interface Site {
@@ -207,7 +207,7 @@ function placed(site: Site, positions: Ref, tokens: Ref): string {
 function places(site: Site, positions: Ref | undefined, tokens: Ref): Options {
   if (positions === undefined) return {}
   const [, seq] = site.dims(tokens)
-  return { places: placed(site, positions, tokens), length: site.whole(tokens, seq) }
+  return { doc_positions: placed(site, positions, tokens), length: site.whole(tokens, seq) }
 }
 
 /** `("llama3", 8, 1, 4, 8192)`: the kind and its numbers. */
@@ -220,15 +220,15 @@ export const ropeOptions = ({ ins: [x, positions], ...rope }: InstrOf<'rope'>, s
   ...places(site, positions, x),
 })
 
-/** `here.kept(rate, key, starts, sizes, wholes)`: what is left, by its index in the whole tensor. */
-export function keptBy(
+/** `ctx.dropout_mask(rate, key, starts, sizes, wholes)`: what is left, by its index in the whole tensor. */
+export function dropoutMask(
   site: Site,
   { rate, key }: Dropout,
   parts: readonly (readonly [Ref, Dim])[],
   order?: Ref,
 ): string {
   const along = parts.flatMap(([, { name }], i) => (name === 'seq' ? [i] : []))
-  const lying = order === undefined ? '' : `, order=${ordered(site, order)}, along=${tuple(along)}`
+  const lying = order === undefined ? '' : `, token_order=${ordered(site, order)}, permuted_dims=${tuple(along)}`
   if (parts.some(([, { name }], i) => name === 'batch' && i > 0))
     throw new Unwritten('dropout: batch is not the first dim')
   const [batch] = parts
@@ -236,7 +236,7 @@ export function keptBy(
   const each = batch[1].name === 'batch' ? `, batch=${site.perMicrobatch(...batch)}` : ''
   const sizes = parts.map(([, dim]) => dim.size)
   const wholes = parts.map(([ref, dim]) => site.whole(ref, dim))
-  return `here.kept(${number(rate)}, ${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying}${each})`
+  return `ctx.dropout_mask(${number(rate)}, ${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying}${each})`
 }
 
 /** A part of a join with a place for every dim of the whole but the last, along which they are joined. */
@@ -250,7 +250,7 @@ function partOfJoin(site: Site, part: Ref, whole: readonly Dim[]): string {
 
 export const joined = ({ ins, outs: [out] }: Compute, site: Site): string =>
   call(
-    'join',
+    'cat_broadcast',
     ins.map(ref => partOfJoin(site, ref, site.dims(out))),
   )
 
@@ -259,8 +259,8 @@ export function unjoined({ ins: [dout], outs }: Compute, site: Site): string {
   const rows = site.dims(dout).slice(0, -1)
   const parts = outs.map(ref => site.dims(ref))
   const lacking = parts.map(dims => rows.flatMap((dim, i) => (has(dims, dim.name) ? [] : [i])))
-  const sums = lacking.some(places => places.length > 0) ? { summed: tuple(lacking.map(tuple)) } : {}
-  return call('join_grad', [site.name(dout), tuple(parts.map(dims => dims.at(-1)?.size ?? 0))], sums)
+  const sums = lacking.some(places => places.length > 0) ? { sum_dims: tuple(lacking.map(tuple)) } : {}
+  return call('cat_broadcast_grad', [site.name(dout), tuple(parts.map(dims => dims.at(-1)?.size ?? 0))], sums)
 }
 
 export const attentionDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim'] as const
@@ -276,9 +276,9 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
     window: instr.window,
     query_first: seqFirst(site, q),
     key_first: seqFirst(site, k),
-    places: positions && placed(site, positions, q),
-    order: order && ordered(site, order),
-    ...(instr.dropout && { dropout: instr.dropout.rate, kept: keptBy(site, instr.dropout, scores, order) }),
+    doc_positions: positions && placed(site, positions, q),
+    token_order: order && ordered(site, order),
+    ...(instr.dropout && { dropout: instr.dropout.rate, keep_mask: dropoutMask(site, instr.dropout, scores, order) }),
   }
 }
 
@@ -293,7 +293,7 @@ export function collective(name: string, options: (x: Ref, out: Ref) => string[]
     // Those of several tensors are all on their way before anybody waits for them.
     pairsOf(instr).map(pair => {
       const operands = [site.name(pair.in), site.group(instr.group), ...options(pair.in, pair.out)]
-      return `${site.result(pair.out)} = here.${name}(${operands.join(', ')})`
+      return `${site.result(pair.out)} = ctx.${name}(${operands.join(', ')})`
     })
 }
 
@@ -312,11 +312,11 @@ export const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.e
 export const approximate = (instr: Compute): Options =>
   'approximate' in instr ? { approximate: instr.approximate } : {}
 export const clipped = (clip: number, norm: string): Options =>
-  clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
+  clip > 0 ? { scale: `ctx.clip_coef(${number(clip)}, ${norm})` } : {}
 
 /** Whether the step is taken: a number on the device, which nobody waits for. */
 export const verdict = ({ limit }: Guard, norm: string): string =>
-  `here.verdict(${norm}${limit === undefined ? '' : `, ${number(limit)}`})`
+  `ctx.should_apply(${norm}${limit === undefined ? '' : `, ${number(limit)}`})`
 
 /** `param, m = ops.lion_(param, m, grad, verdict=..., lr=..., ...)`: what it updates, the gradient, then what it is told. */
 export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Options): string[] {
@@ -324,37 +324,38 @@ export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Opti
   const [grad, ...numbers] = instr.ins.map(site.name)
   const { given: more = [] } = optimizerFacts[instr.kind]
   const names = [...scalarsOf(instr), ...more]
-  const given = Object.fromEntries(names.map((name, i) => [snakeCase(name), numbers[i]]))
+  const given = Object.fromEntries(names.map((name, i) => [argumentNames[name] ?? snakeCase(name), numbers[i]]))
   const [param, ...held] = instr.outs.map(site.name)
   const states = statesOf(instr).map((state, i) => [state, held[i]] as const)
   const [some, always] = [true, false].map(is => states.filter(([state]) => state in optional === is))
   const { norm_squared: norm, lr, ...others } = given
   const { rate = 1, clip, weightDecay: decay } = instr
-  const told = { verdict: verdict(instr, norm), lr: rate === 1 ? lr : `${lr} * ${number(rate)}`, ...others }
+  const told = { apply: verdict(instr, norm), lr: rate === 1 ? lr : `${lr} * ${number(rate)}`, ...others }
   const options = {
-    ...Object.fromEntries(some),
+    ...Object.fromEntries(some.map(([state, name]) => [argumentNames[state] ?? state, name])),
     ...told,
     ...settings,
-    decay,
+    weight_decay: decay,
     ...clipped(clip, norm),
     ...rounds(site, instr.outs[0]),
-    ...(instr.stochastic && { draws: 'here.draws' }),
+    ...(instr.stochastic && { rounding_bits: 'ctx.rounding_bits' }),
   }
   const updated = call(`${instr.kind}_`, [param, ...always.map(([, held]) => held), grad], options)
   return [`${instr.outs.map(site.result).join(', ')} = ${updated}`]
 }
 
-const snakeCase = (name: string): string => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+/** Arguments of optimizers whose names in Python are not those of the program. */
+const argumentNames: Readonly<Record<string, string>> = { taken: 'applied_steps', top: 'max_v' }
 
 /** The parameter that is kept in less precision than the optimizer keeps it: written in the same pass over memory. */
 function rounds(site: Site, param: Ref): Options {
   const rounded = site.rounded(param)
-  return rounded === undefined ? {} : { rounded: site.name(rounded) }
+  return rounded === undefined ? {} : { model_param: site.name(rounded) }
 }
 
 /** An RMS norm or a gradient of one: its operands, then the scale of its rows. */
 export function scaled(name: string, instr: Norm, site: Site, gain: readonly Dim[]): string[] {
-  const dims = rows(site.dims(normalised(instr)), gain)
+  const dims = rows(site.dims(normalizedRows(instr)), gain)
   const scale = site.scale(instr, { eps: instr.eps, ...dims })
   const options = instr.kind === 'rmsNormWeightGrad' ? dims : {}
   const [out] = instr.outs

@@ -1,6 +1,6 @@
 /**
- * What a segment's values are called in Python: as in the model, and where the program only counts (`x'1`, `d.gate.1`)
- * by what was done to the value or by what it is the gradient of.
+ * Variable names of a segment's values in Python: those of the model. Where the program only numbers them (`x'1`, `d.gate.1`), a
+ * value is named by the operation that made it or by what it is the gradient of.
  */
 import { isOptimizer, opFacts } from '../base/index.js'
 import { type Compute, type Instr, isCollective, isCompute, type Ref, type Segment } from '../ir/index.js'
@@ -11,9 +11,41 @@ const becomes: Readonly<Record<string, string>> = {
   'reduce-scatter': 'scattered',
   'all-reduce': 'reduced',
   'all-to-all': 'exchanged',
-  shift: 'turned',
+  shift: 'received',
   move: 'moved',
-  slice: 'part',
+  slice: 'shard',
+}
+
+/** Values of the program by the names that practitioners use. */
+const fieldWords: Readonly<Record<string, string>> = {
+  addend: 'partial',
+  back: 'server.compressed',
+  choice: 'expert.ids',
+  codes: 'quantized',
+  dealt: 'owned',
+  home: 'returned',
+  made: 'orthogonal',
+  owned: 'reduced.shard',
+  picked: 'target.logit',
+  places: 'indices',
+  rest: 'residual',
+  routes: 'expert.rows',
+  seen: 'projected',
+  sent: 'compressed',
+  taken: 'applied.steps',
+  tops: 'topk.counts',
+  units: 'scales',
+  whole: 'full',
+  wire: 'comm',
+}
+
+/** routes.from -> row.tokens, k.turn1 -> k.ring1 */
+function inFieldWords(name: string): string {
+  const known = name
+    .replace(/\broutes[._]from\b/g, 'row.tokens')
+    .replace(/\broutes[._]counts\b/g, 'tokens.per.expert')
+    .replace(/\bturn(?=\d)/g, 'ring')
+  return known.replace(/[A-Za-z]+/g, word => (Object.hasOwn(fieldWords, word) ? fieldWords[word] : word))
 }
 
 /** The value a version was made from: norm1'2 -> norm1 */
@@ -39,7 +71,7 @@ export function namesOf(segment: Segment, given: ReadonlyMap<Ref, string>): Read
   const taken = new Set<string>()
   const name = (ref: Ref, wish: string) => {
     if (names.has(ref)) return
-    const base = identifier(wish)
+    const base = identifier(inFieldWords(wish))
     let free = base
     for (let n = 2; taken.has(free); n++) free = `${base}_${n}`
     taken.add(free)

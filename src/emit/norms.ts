@@ -1,9 +1,9 @@
 /** The lines of an RMS norm's gradients: where a segment makes both, one pass over memory does, and adds the residual. */
 import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { call, dtypeOf, rows, type Site } from './expressions.js'
-import { inWritingOrder, type Lines } from './joined.js'
+import { inWritingOrder, type Lines } from './fused-lines.js'
+import { isPassing } from './fused-matmuls.js'
 import { quote } from './python.js'
-import { isPassing } from './together.js'
 
 export function normGradLines(segment: Segment): (readonly [Instr, Lines])[] {
   const instrs = inWritingOrder(segment)
@@ -53,7 +53,7 @@ function bothLines(
   const [out, own] = [(sum ?? input).outs[0], weights.outs[0]]
   const plus = sum?.ins.find(ref => ref !== input.outs[0])
   const operands = [...input.ins.map(site.name), scale.name]
-  const both = call('rms_norm_grads', operands, plus === undefined ? {} : { plus: site.name(plus) })
+  const both = call('rms_norm_grads', operands, plus === undefined ? {} : { add: site.name(plus) })
   const { dtype } = site.buffer(own)
   const cast = `${site.result(own)} = ops.cast(${site.result(own)}, ${quote(dtype)})`
   return [

@@ -28,13 +28,19 @@ const keywords = new Set(
     'False None True and as assert async await break class continue def del elif else except finally for from global if ' +
     'import in is lambda nonlocal not or pass raise return try while with yield ' +
     // What emitted modules use by name.
-    'here ops torch'
+    'ctx ops torch'
   ).split(' '),
 )
 
+/** normSquared -> norm_squared */
+export const snakeCase = (name: string): string =>
+  name.replace(/(?<=[a-z0-9])[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+
 /** 'attn.q' -> attn_q. Two texts may give one name: who needs them apart counts. */
 export function identifier(text: string): string {
-  const name = text.replace(/[^A-Za-z0-9]+/g, '_').replace(/^_+|_+$/g, '')
+  const name = snakeCase(text)
+    .replace(/[^A-Za-z0-9]+/g, '_')
+    .replace(/^_+|_+$/g, '')
   return name === '' || /^[0-9]/.test(name) || keywords.has(name) ? `${name}_`.replace(/^([0-9])/, '_$1') : name
 }
 

@@ -1,7 +1,7 @@
 /** README.md of an emitted folder: what it is, how to run it, what memory and time to expect. */
 import { showBytes, worldOf } from '../base/index.js'
 import { kinds, type Program } from '../ir/index.js'
-import { heldBytes } from './held.js'
+import { heldBytes } from './peak-memory.js'
 import type { Run } from './run.js'
 
 /** A code span: one line, without backticks that could end it. */

@@ -1,10 +1,10 @@
 /**
- * *emit*: what each instruction is in PyTorch. Ops work by dim name; here names become places, once, so that the
- * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
+ * The line of PyTorch of each instruction. Ops of the program have named dims; here names become dim indices, so that the
+ * generated line is what one would write by hand. runtime/ops.py implements what these lines call.
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { absMax, quantize, scaledContract, scaledExpertContract, scaledExpertWeightGrad, track } from './codes.js'
+import { compressionRules } from './compression.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -16,6 +16,7 @@ import {
   clipped,
   collective,
   dimOf,
+  dropoutMask,
   dtypeOf,
   elementwise,
   eps,
@@ -23,7 +24,6 @@ import {
   inOrder,
   isFlat,
   joined,
-  keptBy,
   lettersOf,
   type Options,
   op,
@@ -41,12 +41,18 @@ import {
   verdict,
   zigzagged,
 } from './expressions.js'
-import { packingRules } from './packing.js'
+import { absMax, quantize, scaledContract, scaledExpertContract, scaledExpertWeightGrad, track } from './fp8.js'
 import { number, quote } from './python.js'
-import { sparseRules } from './sparse.js'
+import { topkRules } from './topk.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
-const scalerWords: Readonly<Record<string, string>> = { growth: 'factor', hysteresis: 'full', min: 'least' }
+const scalerWords: Readonly<Record<string, string>> = {
+  growth: 'growth_factor',
+  backoff: 'backoff_factor',
+  interval: 'growth_interval',
+  hysteresis: 'max_hysteresis',
+  min: 'min_scale',
+}
 
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
@@ -55,7 +61,7 @@ export const torchOf: Rules<string[], Site> = {
     const equation = quote(`${letters(a)}, ${letters(b)} -> ${letters(out)}`)
     const { dtype } = site.buffer(instr.outs[0])
     const named = dtype === dtypeOf(site, instr, 0) ? {} : { dtype: quote(dtype) }
-    return [`${site.result(instr.outs[0])} = ${call('contract', [equation, ...instr.ins.map(site.name)], named)}`]
+    return [`${site.result(instr.outs[0])} = ${call('einsum', [equation, ...instr.ins.map(site.name)], named)}`]
   },
   absMax,
   quantize,
@@ -86,7 +92,7 @@ export const torchOf: Rules<string[], Site> = {
   sumTo(instr, site) {
     const [out] = instr.outs
     if (site.buffer(out).dtype === dtypeOf(site, instr, 0)) return assign(site, instr, folded(instr, site, 'sum'))
-    return [`${site.result(out)} = ${folded(instr, site, 'sum', x => `ops.wide(${x})`)}`]
+    return [`${site.result(out)} = ${folded(instr, site, 'sum', x => `ops.upcast(${x})`)}`]
   },
   maxOver: (instr, site) => assign(site, instr, folded(instr, site, 'amax')),
   gelu: elementwise('gelu', approximate),
@@ -128,7 +134,7 @@ export const torchOf: Rules<string[], Site> = {
     const [out] = instr.outs
     const parts = site.dims(out).map(dim => [out, dim] as const)
     const x = aligned(site, instr.ins[0], site.dims(out))
-    const kept = keptBy(site, instr.dropout, parts, instr.ins[1])
+    const kept = dropoutMask(site, instr.dropout, parts, instr.ins[1])
     return assign(site, instr, call('dropout', [x, number(instr.dropout.rate), kept]))
   },
   embed(instr, site) {
@@ -149,7 +155,7 @@ export const torchOf: Rules<string[], Site> = {
   },
   pick(instr, site) {
     classesLast(site, instr.ins[0], instr.ins[1])
-    return op('pick', () => ownedFrom(site, instr.ins[0], site.dims(instr.ins[1])))(instr, site)
+    return op('target_logit', () => ownedFrom(site, instr.ins[0], site.dims(instr.ins[1])))(instr, site)
   },
   tokenLoss: op('token_loss'),
   tokenLossGrad(instr, site) {
@@ -170,10 +176,10 @@ export const torchOf: Rules<string[], Site> = {
   ...expertRules,
   zero(instr, site) {
     const [out] = instr.outs
-    if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
+    if (site.overwritten(out)) return [`${site.result(out)} = ops.set_to_none(${site.name(out)})`]
     if (site.resident(out)) return [`${site.result(out)} = ops.zero_(${site.name(out)})`]
     const sizes = tuple(site.dims(out).map(({ size }) => size))
-    return [`${site.result(out)} = here.zeros(${sizes}, ${quote(site.buffer(out).dtype)})`]
+    return [`${site.result(out)} = ctx.zeros(${sizes}, ${quote(site.buffer(out).dtype)})`]
   },
   accumulate(instr, site) {
     const [out] = instr.outs
@@ -187,22 +193,22 @@ export const torchOf: Rules<string[], Site> = {
     const counts = instr.once.length === 0 ? '' : `, ${site.along(instr.once as readonly Axis[])} == 0`
     return [`${site.result(out)} = ops.add_squares_(${site.name(out)}, ${site.name(instr.ins[0])}${counts})`]
   },
-  ...packingRules,
-  ...sparseRules,
+  ...compressionRules,
+  ...topkRules,
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],
-  weigh: op('weigh'),
+  weigh: op('mask_above_limit'),
   take(instr, site) {
     const [taken, ...scalars] = instr.outs
     const norm = site.name(instr.ins[0])
-    const counted = `${site.result(taken)} = ${call('take_', [site.name(taken), verdict(instr, norm)])}`
+    const counted = `${site.result(taken)} = ${call('count_applied_', [site.name(taken), verdict(instr, norm)])}`
     const { scaler } = instr
     if (!scaler) return [counted]
     if (scaler.kind === 'static') return [counted, ...scalars.map(ref => `${site.result(ref)} = ${site.name(ref)}`)]
     const told: Readonly<Record<string, number | string>> = scaler
     const numbers = scalerNumbers[scaler.kind].map(of => [scalerWords[of] ?? of, told[of]])
-    const operands = [...scalars.map(site.name), `here.verdict(${norm})`]
+    const operands = [...scalars.map(site.name), `ctx.should_apply(${norm})`]
     const rescaled = call(`rescale_as_${scaler.kind}_`, operands, Object.fromEntries(numbers))
     return [counted, `${scalars.map(site.result).join(', ')} = ${rescaled}`]
   },
@@ -210,7 +216,7 @@ export const torchOf: Rules<string[], Site> = {
     update(instr, site, {
       betas: tuple([instr.beta1, instr.beta2]),
       eps: instr.eps,
-      coupled: instr.coupled || undefined,
+      l2: instr.coupled || undefined,
       frozen: instr.frozen || undefined,
     }),
   sgd: (instr, site) =>
@@ -222,23 +228,29 @@ export const torchOf: Rules<string[], Site> = {
   lambSquares(instr, site) {
     const { ins, beta1, beta2, eps, weightDecay, clip } = instr
     const [grad, norm, taken, ...held] = ins.map(site.name)
-    const options = { taken, betas: tuple([beta1, beta2]), eps, decay: weightDecay, ...clipped(clip, norm) }
+    const options = {
+      applied_steps: taken,
+      betas: tuple([beta1, beta2]),
+      eps,
+      weight_decay: weightDecay,
+      ...clipped(clip, norm),
+    }
     return assign(site, instr, call('lamb_squares', [...held, grad], options))
   },
   lamb: (instr, site) =>
     update(instr, site, {
       betas: tuple([instr.beta1, instr.beta2]),
       eps: instr.eps,
-      always: instr.always || undefined,
+      always_adapt: instr.always || undefined,
     }),
   muonMean(instr, site) {
     const { momentum, nesterov, clip } = instr
     const [grad, norm, m] = instr.ins.map(site.name)
-    return assign(site, instr, call('muon_mean', [m, grad], { momentum, nesterov, ...clipped(clip, norm) }))
+    return assign(site, instr, call('muon_momentum', [m, grad], { momentum, nesterov, ...clipped(clip, norm) }))
   },
   stack: (instr, site) => {
     const places = site.dims(instr.outs[0])[0].size
-    return [`${site.result(instr.outs[0])} = ${call('stack', [tuple(instr.ins.map(site.name))], { places })}`]
+    return [`${site.result(instr.outs[0])} = ${call('stack', [tuple(instr.ins.map(site.name))], { slots: places })}`]
   },
   unstack({ ins: [x], outs }, site) {
     const sizes = isFlat(site, outs[0]) ? '(-1,)' : sizesOf(site, outs[0])
@@ -250,18 +262,18 @@ export const torchOf: Rules<string[], Site> = {
       const { inputs, steps, products, lines } = instr
       const { rows, columns } = shapeOfMatrix(lines.dims, inputs)
       const options = { sizes: tuple(lines.dims.map(({ size }) => size)), blocks: tuple(lines.blocks) }
-      const told = { ...options, matrix: tuple([rows, columns]), steps, ...(products === 'bf16' && { half: true }) }
-      return [`${site.result(instr.outs[0])} = ${call('newton_schulz_in_lines', [site.name(instr.ins[0])], told)}`]
+      const told = { ...options, matrix: tuple([rows, columns]), steps, ...(products === 'bf16' && { bf16: true }) }
+      return [`${site.result(instr.outs[0])} = ${call('newton_schulz_flat', [site.name(instr.ins[0])], told)}`]
     }
     const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
     const sizes = tuple(each > 1 ? [each, rows, columns] : [rows, columns])
     const { steps, products } = instr
-    const half = products === 'bf16' ? { half: true } : {}
+    const half = products === 'bf16' ? { bf16: true } : {}
     const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
   },
   deduct: ({ ins: [value], outs: [out] }, site) => [
-    `${site.result(out)} = ${call('deduct_', [site.name(out), site.name(value)])}`,
+    `${site.result(out)} = ${call('subtract_', [site.name(out), site.name(value)])}`,
   ],
   gramSchmidt(instr, site) {
     const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
@@ -269,23 +281,23 @@ export const torchOf: Rules<string[], Site> = {
     const sizes = tuple([each, rows, columns])
     // Of the dims only that of experts may be cut.
     const first = `${site.first(x, site.dims(x)[0])} * ${rows * columns}`
-    const options = instr.draws ? { drawn: `here.start_of_basis(${sizes}, ${first})` } : {}
+    const options = instr.draws ? { initial: `ctx.initial_projection(${sizes}, ${first})` } : {}
     return assign(site, instr, call('gram_schmidt', [site.name(x), sizes], options))
   },
   become(instr, site) {
     const [next, norm] = instr.ins.map(site.name)
-    return assign(site, instr, call('become_', [site.name(instr.outs[0]), next], { verdict: verdict(instr, norm) }))
+    return assign(site, instr, call('copy_if_', [site.name(instr.outs[0]), next], { apply: verdict(instr, norm) }))
   },
   average(instr, site) {
     const [value, norm, taken] = instr.ins.map(site.name)
-    const options = { verdict: verdict(instr, norm), taken, decay: instr.decay }
-    return assign(site, instr, call('average_', [site.name(instr.outs[0]), value], options))
+    const options = { apply: verdict(instr, norm), applied_steps: taken, decay: instr.decay }
+    return assign(site, instr, call('ema_update_', [site.name(instr.outs[0]), value], options))
   },
   factorSquares(instr, site) {
     const [grad, norm] = instr.ins.map(site.name)
     const { inputs, rows, columns, clip } = instr
     const options = { ...matrixOf(site, instr.ins[0], inputs), rows, columns, ...clipped(clip, norm) }
-    return assign(site, instr, call('factor_squares', [grad], options))
+    return assign(site, instr, call('factored_squares', [grad], options))
   },
   adafactorSquares(instr, site) {
     const [grad, norm, taken, param, ...held] = instr.ins.map(site.name)
@@ -293,7 +305,7 @@ export const torchOf: Rules<string[], Site> = {
     const means = inputs === undefined ? ['v'] : [...factorNames, 'row_means', 'column_means', 'mean_square']
     const given = Object.fromEntries(means.map((name, i) => [name, held[i]]))
     const options = {
-      taken,
+      applied_steps: taken,
       ...given,
       ...factoring(instr, site),
       beta2_decay: beta2Decay,
@@ -313,12 +325,14 @@ export const torchOf: Rules<string[], Site> = {
       elements,
     })
   },
-  muon: (instr, site) => update(instr, site, { momentum: instr.momentum, stretch: instr.stretch }),
+  muon: (instr, site) => update(instr, site, { momentum: instr.momentum, lr_scale: instr.stretch }),
   lion: (instr, site) => update(instr, site, { betas: tuple([instr.beta1, instr.beta2]) }),
   'all-reduce'(instr, site) {
     const { ins, outs, group, combine } = instr
     if (combine === 'max' && ins.length > 1 && ins.every(ref => site.dims(ref).length === 0))
-      return [`${outs.map(site.result).join(', ')} = here.greatest(${tuple(ins.map(site.name))}, ${site.group(group)})`]
+      return [
+        `${outs.map(site.result).join(', ')} = ctx.all_reduce_max(${tuple(ins.map(site.name))}, ${site.group(group)})`,
+      ]
     // A value nobody reads any more need not be copied before it is summed into.
     const name = site.consumed(instr.ins[0], instr, instr.outs[0]) ? 'all_reduce_' : 'all_reduce'
     return collective(name, () => (instr.combine === 'max' ? ['"max"'] : []))(instr, site)
@@ -326,42 +340,45 @@ export const torchOf: Rules<string[], Site> = {
   'all-gather'(instr, site) {
     const { dim } = instr
     return dim === undefined
-      ? collective('gather_line', (_, out) => [sizesOf(site, out)])(instr, site)
+      ? collective('all_gather_flat', (_, out) => [sizesOf(site, out)])(instr, site)
       : collective('all_gather', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'reduce-scatter'(instr, site) {
     const { dim } = instr
     return dim === undefined
-      ? collective('scatter_line', () => [])(instr, site)
+      ? collective('reduce_scatter_flat', () => [])(instr, site)
       : collective('reduce_scatter', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'all-to-all'({ from, to, ...instr }, site) {
     const place = (x: Ref, dim: string) => placeOf(site.dims(x), dim)
-    return collective('all_to_all', x => [`cut=${place(x, to)}`, `lay=${place(x, from)}`])({ ...instr, from, to }, site)
+    return collective('all_to_all', x => [`split_dim=${place(x, to)}`, `concat_dim=${place(x, from)}`])(
+      { ...instr, from, to },
+      site,
+    )
   },
   shift({ ins, outs, group, by }, site) {
     const operands = [tuple(ins.map(site.name)), site.group(group), number(by)]
-    return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
+    return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = ctx.ring_shift(${operands.join(', ')})`]
   },
   'all-dispatch': moved,
   move() {
     throw new Unwritten('a move that is not waited for by a tag')
   },
   'all-combine': moved,
-  wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
+  wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = ctx.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
     const zigzag = dim === undefined ? 0 : site.zigzag(axes, dim)
     const cut = zigzag > 0 ? [`zigzag=${zigzag}`] : []
     const operands = [site.name(x), ...axes.map(quote), ...(dim === undefined ? [] : [dimOf(site, x, dim), ...cut])]
-    return [`${site.result(out)} = here.${dim === undefined ? 'part_of_line' : 'part'}(${operands.join(', ')})`]
+    return [`${site.result(out)} = ctx.${dim === undefined ? 'flat_shard' : 'shard'}(${operands.join(', ')})`]
   },
   load(instr, site) {
     const dims = site.dims(instr.out)
-    if (dims.length === 0) return [`${site.result(instr.out)} = here.load(${quote(instr.input)})`]
+    if (dims.length === 0) return [`${site.result(instr.out)} = ctx.load(${quote(instr.input)})`]
     const { dtype } = site.buffer(instr.out)
     const starts = tuple(dims.map(dim => site.first(instr.out, dim)))
     const operands = [quote(instr.input), starts, tuple(dims.map(({ size }) => size)), quote(dtype)]
-    return [`${site.result(instr.out)} = here.load(${operands.join(', ')})`]
+    return [`${site.result(instr.out)} = ctx.load(${operands.join(', ')})`]
   },
 }
 
@@ -372,7 +389,7 @@ function matrixOf(site: Site, ref: Ref, inputs: number): Options {
   const { each, rows, columns } = shapeOfMatrix(site.dims(ref), inputs)
   const { flat } = site.buffer(ref).layout
   const axes = flat?.map(axis => `"${axis}"`).join(', ')
-  const first = flat && `here.at(${axes}) * ${Math.ceil((each * rows * columns) / site.ranks(flat))}`
+  const first = flat && `ctx.coord(${axes}) * ${Math.ceil((each * rows * columns) / site.ranks(flat))}`
   return { sizes: tuple([each, rows, columns]), ...(first && { first }) }
 }
 

@@ -24,7 +24,7 @@ export interface Run {
   readonly documents?: { readonly eod: number; readonly eodMaskLoss: boolean; readonly pad: number }
   /** The file of choices that experts repeat. */
   readonly choices?: string
-  /** How units that no longer learn are looked for (runtime/dead.py), where the optimizer's means tell. */
+  /** Dead-unit detection (runtime/dead_units.py), where the optimizer state allows it. */
   readonly units?: {
     readonly every: number
     readonly looks: number

@@ -1,9 +1,9 @@
-/** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
+/** A stage's schedule as data for the runtime: buffers by name, steps in order, and the buffers of each function's tensors. */
 import { type Dim, heldElements, lineElements } from '../base/index.js'
 import type { Buffer, Call, Program, Step, Stream } from '../ir/index.js'
-import { isWithin, type SideBySide } from './beside.js'
 import type { PythonFunction } from './functions.js'
-import { joinedDims } from './joined.js'
+import { fusedDims } from './fused-lines.js'
+import { type FusedBuffers, isWithin } from './fused-params.js'
 import { outliving } from './usage.js'
 
 /** A tensor in a frame: its place, its sizes as one rank holds it, its dtype, and for how many elements there must be room. */
@@ -42,7 +42,7 @@ export function scheduleText(
   pp: number,
   functions: readonly PythonFunction[],
   places: readonly Places[],
-  beside: ReadonlyMap<number, SideBySide>,
+  beside: ReadonlyMap<number, FusedBuffers>,
 ): string {
   const stream = program.streams[pp]
   const { frames, resident, steps } = stream
@@ -54,20 +54,20 @@ export function scheduleText(
   const padded = paddedRows(places[pp], beside)
   const tables = [
     table(
-      'frames',
+      'buffers',
       frames.map(({ name, kind, bytes, space }) => [name, kind, bytes, ...(space ? [space] : [])]),
     ),
     table(
-      'resident',
-      resident.map(frame => [frame, placesBeside(places[pp][frame], beside.get(frame), frame)]),
+      'persistent',
+      resident.map(frame => [frame, fusedPlaces(places[pp][frame], beside.get(frame), frame)]),
     ),
-    ...(beside.size > 0 ? [table('beside', besideRows(frames, beside, false))] : []),
+    ...(beside.size > 0 ? [table('fused', fusedRows(frames, beside, false))] : []),
     ...(beside.size > 0 && functions.some(({ apart }) => apart)
-      ? [table('apart', besideRows(frames, beside, true))]
+      ? [table('fused_gradients', fusedRows(frames, beside, true))]
       : []),
     ...(padded.length > 0 ? [table('padded', padded)] : []),
     table(
-      'segments',
+      'functions',
       functions.map(({ name, phase, takes, gives, lists, apart }) => [
         ...[name, phase, takes, gives, lists],
         ...(apart ? [true] : []),
@@ -81,8 +81,8 @@ export function scheduleText(
   return `{\n${tables.join(',\n')}\n}\n`
 }
 
-/** Tensors of which a segment reads or writes its own shard in place: what another segment leaves there needs room for padded shards. */
-function paddedRows(places: Places, beside: ReadonlyMap<number, SideBySide>): Row[] {
+/** Tensors of which a function reads or writes its shard in place: they need capacity for padded shards. */
+function paddedRows(places: Places, beside: ReadonlyMap<number, FusedBuffers>): Row[] {
   return places.flatMap((tensors, frame) =>
     beside.has(frame)
       ? []
@@ -93,15 +93,15 @@ function paddedRows(places: Places, beside: ReadonlyMap<number, SideBySide>): Ro
 }
 
 /** The first of those that lie side by side has room for all, the others have none. */
-function placesBeside(places: readonly Place[], row: SideBySide | undefined, frame: number): readonly Place[] {
+function fusedPlaces(places: readonly Place[], row: FusedBuffers | undefined, frame: number): readonly Place[] {
   if (row === undefined) return places
   if (row.frames[0] !== frame) return []
   const [[offset, , dtype]] = places
-  return [[offset, [...row.rows, ...joinedDims(row.widths)].map(({ size }) => size), dtype]]
+  return [[offset, [...row.rows, ...fusedDims(row.widths)].map(({ size }) => size), dtype]]
 }
 
 /** What stays from step to step, or gradients, which are made anew. */
-function besideRows(frames: Stream['frames'], beside: ReadonlyMap<number, SideBySide>, gradients: boolean): Row[] {
+function fusedRows(frames: Stream['frames'], beside: ReadonlyMap<number, FusedBuffers>, gradients: boolean): Row[] {
   const sizes = (dims: readonly Dim[]) => dims.map(({ size }) => size)
   return [...new Set(beside.values())]
     .filter(row => (frames[row.frames[0]].kind === 'gradients') === gradients)
@@ -147,7 +147,7 @@ interface At {
   readonly places: readonly Places[]
   /** The function that a segment became. */
   readonly of: Functions
-  readonly beside: ReadonlyMap<number, SideBySide>
+  readonly beside: ReadonlyMap<number, FusedBuffers>
 }
 
 /** None for what is done to a parameter within another: that one's row does it, unless each is taken by itself. */
@@ -181,6 +181,6 @@ function rowOf({ program, pp, places, of }: At, step: Step): Row {
 
 function receiverOf(program: Program, pp: number, { peer, tag }: Extract<Step, { kind: 'send' }>): number {
   const recv = program.streams[peer].steps.find(step => step.kind === 'recv' && step.tag === tag && step.peer === pp)
-  if (recv?.kind !== 'recv') throw new Error(`internal: nobody receives ${tag}`)
+  if (recv?.kind !== 'recv') throw new Error(`internal: no stage receives ${tag}`)
   return recv.frame
 }

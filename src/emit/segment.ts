@@ -1,6 +1,6 @@
 /**
- * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
- * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
+ * A segment as a Python function of tensors: it takes what it reads from buffers, in groups (block input,
+ * parameters, saved activations, gradients), and returns what it writes to buffers. One line per instruction.
  */
 import {
   type Axis,
@@ -22,16 +22,16 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
-import { worksOnLists } from './beside.js'
-import { codeLines } from './codes.js'
 import { crossEntropyIn, crossEntropyLine } from './cross-entropy.js'
 import { call, groupLabel, isRounding, type Options, type Site, tuple } from './expressions.js'
-import { inWritingOrder, joinedLines, residualLines } from './joined.js'
+import { quantizeLines } from './fp8.js'
+import { fusedLines, inWritingOrder, residualLines } from './fused-lines.js'
+import type { FusedMatmuls } from './fused-matmuls.js'
+import { isForeach } from './fused-params.js'
+import { isNorm, type Norm, normalizedRows } from './norm-scales.js'
 import { normGradLines } from './norms.js'
 import { quote } from './python.js'
 import { torchOf } from './rules.js'
-import { isNorm, type Norm, normalised } from './scales.js'
-import type { Together } from './together.js'
 import type { Usage } from './usage.js'
 
 /** Where an argument comes from and a result goes to: the index of a role, and the place in its frame. */
@@ -55,18 +55,18 @@ export function emitSegment(
   program: Program,
   segment: Segment,
   usage: Usage,
-  uses: readonly Together[] = [],
+  uses: readonly FusedMatmuls[] = [],
 ): SegmentFunction {
   const flow = flowOf(segment, usage)
   const scales = scalesIn(segment, usage)
   const site = siteOf(program, segment, usage, { args: flow.args, scale: scales.of })
-  const joint = joinedLines(segment, usage, uses)
+  const joint = fusedLines(segment, usage, uses)
   const lines = new Map([
     ...residualLines(segment),
     ...normGradLines(segment),
     ...joint.lines,
     ...lossLines(segment),
-    ...codeLines(segment),
+    ...quantizeLines(segment),
   ])
   const [reads, writes] = [flow.args, flow.results].map(refs =>
     groupsOf(
@@ -97,7 +97,7 @@ export function emitSegment(
 
 /** The scales of a segment's norms: those that come and go with their rows' frames, and the lines that work out the rest. */
 function scalesIn({ buffers, instrs }: Segment, { scales, names }: Usage) {
-  const rows = [...new Set(instrs.filter(isNorm).map(normalised))]
+  const rows = [...new Set(instrs.filter(isNorm).map(normalizedRows))]
   const known = new Set(scales.taken)
   const name = (rows: Ref) => `${names.get(rows)!}_scale`
   return {
@@ -107,7 +107,7 @@ function scalesIn({ buffers, instrs }: Segment, { scales, names }: Usage) {
     // Nothing else begins there: numbers of a frame take two bytes at least.
     slot: (rows: Ref): Slot => [buffers[rows].role, buffers[rows].offset + 1],
     of(norm: Norm, x: string, options: Options) {
-      const rows = normalised(norm)
+      const rows = normalizedRows(norm)
       const lines = known.has(rows) ? [] : [`${name(rows)} = ${call('rms_scale', [x], options)}`]
       known.add(rows)
       return { name: name(rows), lines }
@@ -119,11 +119,13 @@ function scalesIn({ buffers, instrs }: Segment, { scales, names }: Usage) {
 const viewsOf = ({ buffers }: Segment, args: readonly Ref[], site: Site): string[] =>
   args.flatMap(ref => {
     const { inside, layout } = buffers[ref]
-    return inside ? [`${site.name(ref)} = here.own(${[site.name(ref), ...layout.flat!.map(quote)].join(', ')})`] : []
+    return inside
+      ? [`${site.name(ref)} = ctx.local_shard(${[site.name(ref), ...layout.flat!.map(quote)].join(', ')})`]
+      : []
   })
 
 function listsOf({ phase, roles, instrs }: Segment): number[] {
-  if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(worksOnLists)) return []
+  if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(isForeach)) return []
   const isOfEach = ({ kind, name }: Segment['roles'][number]) =>
     ['parameters', 'gradients', 'optimizer'].includes(kind) || name.is === 'dealt' || name.is === 'direction'
   return roles.flatMap((role, i) => (isOfEach(role) ? [i] : []))
@@ -224,12 +226,15 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
     consumed: (ref, by, out) =>
       at(buffer(ref)) === at(buffer(out)) || (written.has(ref) && last.get(ref) === by && !outlives(ref)),
     turned(ref, first) {
-      const variable = `${name(ref)}_turned`
+      const variable = `${name(ref)}_transposed`
       const known = turned.has(variable)
       turned.add(variable)
-      return { name: variable, lines: known ? [] : [`${variable} = ${call('turned', [name(ref), String(first)])}`] }
+      return {
+        name: variable,
+        lines: known ? [] : [`${variable} = ${call('transpose_quantized', [name(ref), String(first)])}`],
+      }
     },
-    scale: (norm, options) => scale(norm, name(normalised(norm)), options),
+    scale: (norm, options) => scale(norm, name(normalizedRows(norm)), options),
     first: (ref, dim) => firstOf(mesh, buffer(ref), dim),
     firstInMicrobatch: (ref, dim) => firstInMicrobatch(mesh, buffer(ref), dim) || '0',
     perMicrobatch: (ref, batch) => perMicrobatch(mesh, buffer(ref), batch),
@@ -237,7 +242,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
       size * sizeOfAll(mesh, splitOf(buffer(ref).layout, name)) * (name === 'batch' ? microbatches : 1),
     ranks: axes => sizeOfAll(mesh, axes),
     zigzag: (axes, dim) => zigzagOf(mesh, axes, dim).length,
-    along: axes => `here.at(${axes.map(quote).join(', ')})`,
+    along: axes => `ctx.coord(${axes.map(quote).join(', ')})`,
     group: group => quote(groupLabel(group)),
   }
 }
@@ -255,7 +260,7 @@ const zigzagOf = (mesh: Mesh, axes: readonly Axis[], dim: string): readonly Axis
 
 /** Where the rank's part begins along a dim of the whole tensor, as an expression. */
 function firstOf(mesh: Mesh, buffer: Buffer, dim: Dim): string {
-  const before = dim.name === 'batch' ? [`here.microbatch * ${perMicrobatch(mesh, buffer, dim)}`] : []
+  const before = dim.name === 'batch' ? [`ctx.microbatch * ${perMicrobatch(mesh, buffer, dim)}`] : []
   const inside = firstInMicrobatch(mesh, buffer, dim)
   return [...before, ...(inside ? [inside] : [])].join(' + ') || '0'
 }
@@ -269,14 +274,14 @@ function firstInMicrobatch(mesh: Mesh, { layout }: Buffer, { name, size }: Dim):
   const parts = sizeOfAll(mesh, axes)
   const ring = layout.turn?.axes ?? []
   const by = axes.slice(0, ring.length).join() === ring.join() ? layout.turn?.by : undefined
-  const turned = (ranksEach: number) => (by === undefined ? [] : [`turn=${by * ranksEach}`])
+  const turned = (ranksEach: number) => (by === undefined ? [] : [`ring_step=${by * ranksEach}`])
   const zigzag = zigzagOf(mesh, axes, name)
   if (zigzag.length > 0) {
     const major = zigzag.length === 1 ? quote(zigzag[0]) : tuple(zigzag.map(quote))
-    return `here.zigzag(${[size, major, ...axes.slice(zigzag.length).map(quote), ...turned(1)].join(', ')})`
+    return `ctx.zigzag_start(${[size, major, ...axes.slice(zigzag.length).map(quote), ...turned(1)].join(', ')})`
   }
   if (parts === 1) return ''
-  return `here.at(${[...axes.map(quote), ...turned(sizeOfAll(mesh, axes.slice(ring.length)))].join(', ')}) * ${size}`
+  return `ctx.coord(${[...axes.map(quote), ...turned(sizeOfAll(mesh, axes.slice(ring.length)))].join(', ')}) * ${size}`
 }
 
 /** One line for all of a loss and its gradients. */

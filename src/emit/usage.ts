@@ -14,7 +14,7 @@ import {
   traitsOf,
 } from '../ir/index.js'
 import { namesOf } from './names.js'
-import { findingScales, type Scales } from './scales.js'
+import { findingScales, type Scales } from './norm-scales.js'
 
 export interface Usage {
   /** Whether values in a role die with the call. */

@@ -71,10 +71,10 @@ def _met(method: Callable) -> Callable:
     return called
 
 
-def serve(runtime_here) -> None:
-    """For the runtime's module `here`."""
-    for name in runtime_here.COMMUNICATES:
-        setattr(runtime_here.Here, name, _met(getattr(runtime_here.Here, name)))
+def serve(context) -> None:
+    """For the runtime's module `context`."""
+    for name in context.NOT_COMPILED:
+        setattr(context.Context, name, _met(getattr(context.Context, name)))
 
 
 def start(backend: str) -> None:

@@ -262,15 +262,15 @@ def start() -> None:
             library.impl(name, kernel, "CPU", allow_override=True)
 
 
-def give_products(products) -> CuBlasLt:
-    """cuBLASLt for the runtime's module `products`, whose clock says that the second of its proposals is the fastest."""
+def give_gemms(gemm) -> CuBlasLt:
+    """cuBLASLt for the runtime's module `gemm`, whose clock says that the second of its candidates is the fastest."""
     functions = CuBlasLt()
-    products.Library.__init__ = lambda self, on: _opened(products, self, on, functions)
-    run = products.Product.run
+    gemm.Library.__init__ = lambda self, on: _opened(gemm, self, on, functions)
+    run = gemm.Gemm.run
 
-    def on_inner(self, a, b, out, plus, algorithm=None):
-        launch = lambda: _outside(run, self, a, b, out, plus, algorithm)  # noqa: E731
-        tensors = [device.on_host(x) for x in (a, b, out, plus) if x is not None]
+    def on_inner(self, a, b, out, add, algorithm=None):
+        launch = lambda: _outside(run, self, a, b, out, add, algorithm)  # noqa: E731
+        tensors = [device.on_host(x) for x in (a, b, out, add) if x is not None]
         device.used([x for x in tensors if x is not tensors[2]], [tensors[2]])
         if device.state.capturing is not None:
             with device.outside():
@@ -278,8 +278,8 @@ def give_products(products) -> CuBlasLt:
         else:
             launch()
 
-    products.Product.run = on_inner
-    products.fastest = lambda ways: [way() for way in ways] and 1
+    gemm.Gemm.run = on_inner
+    gemm.fastest = lambda ways: [way() for way in ways] and 1
     return functions
 
 
@@ -288,9 +288,9 @@ def _outside(run, self, *operands):
         run(self, *[device.on_host(x) for x in operands])
 
 
-def _opened(products, self, on, functions) -> None:
-    self.functions, self.products = functions, {}
-    self.handle = self.made("cublasLtCreate")
+def _opened(gemm, self, on, functions) -> None:
+    self.functions, self.gemms = functions, {}
+    self.handle = self.created("cublasLtCreate")
     self.workspace = torch.empty(16, dtype=torch.uint8)
-    self.wish = self.made("cublasLtMatmulPreferenceCreate")
-    self.set("cublasLtMatmulPreferenceSetAttribute", self.wish, products.MOST_WORKSPACE, ctypes.c_size_t(products.WORKSPACE))
+    self.preference = self.created("cublasLtMatmulPreferenceCreate")
+    self.set("cublasLtMatmulPreferenceSetAttribute", self.preference, gemm.MAX_WORKSPACE, ctypes.c_size_t(gemm.WORKSPACE))

@@ -9,23 +9,23 @@ from typing import Callable, Dict, Sequence, Tuple
 
 import torch
 
-from . import counter, parts
+from . import philox, shards
 
 IGNORED = -100
-MANY = 2**30
+UNLIMITED = 2**30
 # Added to a 32-bit id: the token is an input, but its loss is masked.
-NO_TARGET = 2**31
+NO_LABEL = 2**31
 
 
 class Samples:
     """`row(name, sample)` is one input of one sample."""
 
-    count = MANY
+    count = UNLIMITED
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         raise NotImplementedError
 
-    def blank(self, name: str) -> torch.Tensor:
+    def padding_row(self, name: str) -> torch.Tensor:
         """Padding for a missing sample."""
         row = self.row(name, 0)
         return torch.full_like(row, IGNORED if name == "labels" else 0)
@@ -43,11 +43,11 @@ class Tokens(Samples):
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         ahead = 1 if name == "labels" else 0
-        at = self.first_token + sample * self.seq + ahead
-        ids = self.ids[at : at + self.seq].long() & self.mask
+        offset = self.first_token + sample * self.seq + ahead
+        ids = self.ids[offset : offset + self.seq].long() & self.mask
         if ahead:
-            return torch.where(ids >= NO_TARGET, torch.full_like(ids, IGNORED), ids)
-        return ids % NO_TARGET
+            return torch.where(ids >= NO_LABEL, torch.full_like(ids, IGNORED), ids)
+        return ids % NO_LABEL
 
 
 class Progressions(Samples):
@@ -57,7 +57,7 @@ class Progressions(Samples):
         self.vocab, self.seq, self.seed = vocab, seq, seed
 
     def row(self, name: str, sample: int) -> torch.Tensor:
-        start, stride = (counter.uniform_at(2 * sample + i, self.seed, "progressions") for i in (0, 1))
+        start, stride = (philox.uniform_at(2 * sample + i, self.seed, "progressions") for i in (0, 1))
         first, by, ahead = int(start * self.vocab), 1 + int(stride * 3), 1 if name == "labels" else 0
         row = (first + (torch.arange(self.seq) + ahead) * by) % self.vocab
         if ahead:
@@ -73,20 +73,20 @@ class Rotations(Samples):
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         index = torch.arange(self.seq * self.embed)
-        turned = index - index % self.embed + (index + 1) % self.embed
-        index = turned if name == "target" else index
-        noise = counter.normal(sample * len(index) + index, self.seed, "rotations")
+        rotated = index - index % self.embed + (index + 1) % self.embed
+        index = rotated if name == "target" else index
+        noise = philox.normal(sample * len(index) + index, self.seed, "rotations")
         return (noise / 2 if name == "target" else noise).float().reshape(self.seq, self.embed)
 
 
-class Beyond(Samples):
+class AfterTrainingData(Samples):
     """Samples after those of another dataset: for validation."""
 
-    def __init__(self, shown: Samples):
-        self.shown = shown
+    def __init__(self, trained: Samples):
+        self.trained = trained
 
     def row(self, name: str, sample: int) -> torch.Tensor:
-        return self.shown.row(name, sample + self.shown.count)
+        return self.trained.row(name, sample + self.trained.count)
 
 
 class Packed(Samples):
@@ -103,9 +103,9 @@ class Packed(Samples):
         tokens = self.samples.row("tokens", sample)
         index = torch.arange(len(tokens))
         # In each run of `pad` tokens, those after the first EOS are padding.
-        separates = tokens == self.eod
-        runs = separates.reshape(-1, self.pad)
-        fills = ((runs.cumsum(1) - runs.long()) > 0).flatten()
+        is_eod = tokens == self.eod
+        runs = is_eod.reshape(-1, self.pad)
+        is_padding = ((runs.cumsum(1) - runs.long()) > 0).flatten()
         if name == "positions":
             after = runs.any(1).roll(1)
             after[0] = True
@@ -113,19 +113,19 @@ class Packed(Samples):
             return index - torch.where(begins, index, 0).cummax(0).values
         row = self.samples.row(name, sample)
         if name == "tokens":
-            return row.masked_fill(fills, self.eod)
+            return row.masked_fill(is_padding, self.eod)
         if name != "labels":
             return row
         # The EOS of a document predicts the first token of the next one, or its loss is masked.
         following = torch.full_like(row, IGNORED) if self.eod_mask_loss else row[index - index % self.pad + self.pad - 1]
-        return torch.where(separates, following, row).masked_fill(fills, IGNORED)
+        return torch.where(is_eod, following, row).masked_fill(is_padding, IGNORED)
 
-    def blank(self, name: str) -> torch.Tensor:
-        blank = super().blank(name)
-        return torch.arange(len(blank)) % self.pad if name == "positions" else blank
+    def padding_row(self, name: str) -> torch.Tensor:
+        padding_row = super().padding_row(name)
+        return torch.arange(len(padding_row)) % self.pad if name == "positions" else padding_row
 
 
-class Ordered(Samples):
+class ZigzagDocuments(Samples):
     """Permutes tokens for context parallelism that shards each document in zigzag; data is stored in order."""
 
     def __init__(self, samples: Samples, ranks: int):
@@ -133,15 +133,15 @@ class Ordered(Samples):
         self.count = samples.count
 
     def row(self, name: str, sample: int) -> torch.Tensor:
-        return self._laid(name, lambda of: self.samples.row(of, sample))
+        return self._permuted(name, lambda of: self.samples.row(of, sample))
 
-    def blank(self, name: str) -> torch.Tensor:
-        return self._laid(name, self.samples.blank)
+    def padding_row(self, name: str) -> torch.Tensor:
+        return self._permuted(name, self.samples.padding_row)
 
-    def _laid(self, name: str, row: Callable[[str], torch.Tensor]) -> torch.Tensor:
+    def _permuted(self, name: str, row: Callable[[str], torch.Tensor]) -> torch.Tensor:
         if name != "order" and self.ranks == 1:
             return row(name)
-        order = parts.order(row("positions"), self.ranks)
+        order = shards.zigzag_document_order(row("positions"), self.ranks)
         return order if name == "order" else row(name)[order]
 
 
@@ -150,7 +150,7 @@ def _packed(samples: Samples, run: Dict, ranks: int) -> Samples:
     if not documents:
         return samples
     packed = Packed(samples, documents["eod"], documents["eodMaskLoss"], documents["pad"])
-    return Ordered(packed, ranks)
+    return ZigzagDocuments(packed, ranks)
 
 
 class Sizes:
@@ -177,15 +177,15 @@ class Batches:
 
     def sample(self, number: int) -> int:
         """Each epoch visits every sample once, in its own random order."""
-        epoch, place = divmod(number, self.samples.count)
-        return counter.permutation(place, self.samples.count, self.seed, "order", epoch)
+        epoch, index = divmod(number, self.samples.count)
+        return philox.permutation(index, self.samples.count, self.seed, "order", epoch)
 
-    def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
+    def shard(self, step: int, name: str, starts: Sequence[shards.Start], sizes: Sequence[int]) -> torch.Tensor:
         """A shard of the global batch of a step: samples from starts[0] on, and a slice of each."""
         first = self.sizes.at(step)[1] + starts[0]
         rows = torch.stack([self.row(name, first + i) for i in range(sizes[0])])
         for dim in range(1, len(sizes)):
-            rows = parts.narrow(rows, dim, starts[dim], sizes[dim])
+            rows = shards.narrow(rows, dim, starts[dim], sizes[dim])
         return rows
 
     def row(self, name: str, number: int) -> torch.Tensor:
@@ -200,63 +200,63 @@ class Batches:
         return {"samples": seen, "epoch": seen // self.samples.count}
 
 
-class Repeating(Batches):
+class ReplayedRouting(Batches):
     """Replays recorded MoE routing: a line of JSON per step. The last line of a step counts."""
 
     def __init__(self, samples: Samples, sizes: Sizes, seed: int, path: str):
         super().__init__(samples, sizes, seed)
-        self.path, self.places, self.known = path, {}, (-1, {})
+        self.path, self.offsets, self.cached = path, {}, (-1, {})
         with open(path, "rb") as file:
-            at = index = 0
+            offset = index = 0
             for line in file:
                 if line.strip():
                     named = re.match(rb'\s*\{\s*"step"\s*:\s*(\d+)', line[:64])
-                    self.places[int(named[1]) - 1 if named else index] = at
+                    self.offsets[int(named[1]) - 1 if named else index] = offset
                     index += 1
-                at += len(line)
+                offset += len(line)
 
-    def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
+    def shard(self, step: int, name: str, starts: Sequence[shards.Start], sizes: Sequence[int]) -> torch.Tensor:
         if not name.endswith(".choices"):
-            return super().part(step, name, starts, sizes)
+            return super().shard(step, name, starts, sizes)
         batch, before = self.sizes.at(step)
-        rows = self._whole(step, name[: -len(".choices")], batch, sizes[2])[starts[0] : starts[0] + sizes[0]]
-        if isinstance(self.samples, Ordered):
+        rows = self._full(step, name[: -len(".choices")], batch, sizes[2])[starts[0] : starts[0] + sizes[0]]
+        if isinstance(self.samples, ZigzagDocuments):
             first = before + starts[0]
             rows = torch.stack([row[self.row("order", first + i)] for i, row in enumerate(rows)])
-        return parts.narrow(rows, 1, starts[1], sizes[1])
+        return shards.narrow(rows, 1, starts[1], sizes[1])
 
-    def _whole(self, step: int, layer: str, batch: int, chosen: int) -> torch.Tensor:
-        said = f"step {step + 1} of {self.path}, routing of {layer}"
+    def _full(self, step: int, layer: str, batch: int, k: int) -> torch.Tensor:
+        where = f"step {step + 1} of {self.path}, routing of {layer}"
         try:
-            whole = torch.tensor(self.choices(step, layer), dtype=torch.int64).reshape(batch, -1, chosen)
-        except (TypeError, ValueError, RuntimeError) as wrong:
-            raise RuntimeError(f"{said}: not {chosen} numbers for each token of {batch} sequences ({wrong})") from None
-        if (whole < 0).any():
-            raise RuntimeError(f"{said}: {int(whole.min())} is not an expert index")
-        if chosen > 1 and (whole.sort(-1).values.diff(dim=-1) == 0).any():
-            raise RuntimeError(f"{said}: a token selects an expert twice")
-        return whole
+            expert_ids = torch.tensor(self.routing(step, layer), dtype=torch.int64).reshape(batch, -1, k)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise RuntimeError(f"{where}: not {k} numbers for each token of {batch} sequences ({error})") from None
+        if (expert_ids < 0).any():
+            raise RuntimeError(f"{where}: {int(expert_ids.min())} is not an expert index")
+        if k > 1 and (expert_ids.sort(-1).values.diff(dim=-1) == 0).any():
+            raise RuntimeError(f"{where}: a token selects an expert twice")
+        return expert_ids
 
-    def choices(self, step: int, layer: str):
+    def routing(self, step: int, layer: str):
         if not self.has(step):
-            raise RuntimeError(f"{self.path} has {len(self.places)} steps, but step {step + 1} is needed")
-        if self.known[0] != step:
+            raise RuntimeError(f"{self.path} has {len(self.offsets)} steps, but step {step + 1} is needed")
+        if self.cached[0] != step:
             with open(self.path, "rb") as file:
-                file.seek(self.places[step])
-                self.known = (step, json.loads(file.readline()))
-        if layer not in self.known[1]:
+                file.seek(self.offsets[step])
+                self.cached = (step, json.loads(file.readline()))
+        if layer not in self.cached[1]:
             raise RuntimeError(f"step {step + 1} of {self.path} has no routing of {layer}")
-        return self.known[1][layer]
+        return self.cached[1][layer]
 
     def has(self, step: int) -> bool:
-        return step in self.places
+        return step in self.offsets
 
 
-class InOrder(Batches):
+class Sequential(Batches):
     """Each sample once; the last batch is padded."""
 
     def row(self, name: str, number: int) -> torch.Tensor:
-        return self.samples.row(name, number) if number < self.samples.count else self.samples.blank(name)
+        return self.samples.row(name, number) if number < self.samples.count else self.samples.padding_row(name)
 
 
 def _synthetic(run: Dict) -> Samples:
@@ -273,15 +273,15 @@ def batches_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
         samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])
     else:
         samples = _synthetic(run)
-    kept = _packed(samples, run, ranks), Sizes(run["globalBatch"], run.get("batchRamp", ())), run["seed"]
-    return Repeating(*kept, os.path.join(folder, run["choices"])) if "choices" in run else Batches(*kept)
+    args = _packed(samples, run, ranks), Sizes(run["globalBatch"], run.get("batchRamp", ())), run["seed"]
+    return ReplayedRouting(*args, os.path.join(folder, run["choices"])) if "choices" in run else Batches(*args)
 
 
-def held_out_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
+def validation_batches(run: Dict, folder: str, ranks: int = 1) -> Batches:
     data = run["data"]
     if data["kind"] == "tokens":
-        held, path = data["heldOut"], os.path.join(folder, data["file"])
-        samples: Samples = Tokens(path, data["width"], held["samples"], run["seq"], held["firstToken"])
+        validation, path = data["heldOut"], os.path.join(folder, data["file"])
+        samples: Samples = Tokens(path, data["width"], validation["samples"], run["seq"], validation["firstToken"])
     else:
-        samples = Beyond(_synthetic(run))
-    return InOrder(_packed(samples, run, ranks), Sizes(run["globalBatch"]), run["seed"])
+        samples = AfterTrainingData(_synthetic(run))
+    return Sequential(_packed(samples, run, ranks), Sizes(run["globalBatch"]), run["seed"])

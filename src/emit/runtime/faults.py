@@ -16,7 +16,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 
 import torch
 
-from . import checkpoint, spaces
+from . import checkpoint, offload
 
 # Required and optional keys of each kind.
 KEYS = {
@@ -37,30 +37,30 @@ NUMBERS = ("factor", "seconds")
 class Fault(NamedTuple):
     text: str
     kind: str
-    said: Dict
+    values: Dict
 
     def has(self, key: str, default=None):
-        return self.said.get(key, default)
+        return self.values.get(key, default)
 
 
 def parse(text: str) -> Fault:
     kind, _, rest = text.partition(":")
     if kind not in KEYS:
         raise ValueError(f"unknown fault {kind!r}; use one of {', '.join(KEYS)}")
-    must, may = KEYS[kind]
-    said: Dict = {}
+    required, optional = KEYS[kind]
+    values: Dict = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
-        if not equals or key not in (*must, *may):
-            raise ValueError(f"{text}: {part!r} is not one of {', '.join(f'{name}=' for name in (*must, *may))}")
-        said[key] = _value(text, key, value)
-    missing = [key for key in must if key not in said]
+        if not equals or key not in (*required, *optional):
+            raise ValueError(f"{text}: {part!r} is not one of {', '.join(f'{name}=' for name in (*required, *optional))}")
+        values[key] = _parse_value(text, key, value)
+    missing = [key for key in required if key not in values]
     if missing:
         raise ValueError(f"{text}: {missing[0]}= is missing")
-    return Fault(text, kind, said)
+    return Fault(text, kind, values)
 
 
-def _value(text: str, key: str, value: str):
+def _parse_value(text: str, key: str, value: str):
     if key in WORDS:
         return value
     try:
@@ -130,8 +130,8 @@ class Faults:
             started = time.perf_counter()
             call()
             if factor > 1:
-                if stage.here.device.type == "cuda":
-                    torch.cuda.synchronize(stage.here.device)
+                if stage.ctx.device.type == "cuda":
+                    torch.cuda.synchronize(stage.ctx.device)
                 time.sleep((factor - 1) * (time.perf_counter() - started))
             for fault in now:
                 if fault.kind == "nan" and stage.poison():
@@ -156,8 +156,8 @@ class Faults:
         """The index of the call. By default a message is lost at the first send, and NaN is computed by the first call of a microbatch."""
         if fault.has("at") is not None or fault.kind not in ("lose", "nan"):
             return fault.has("at", 0)
-        sought = (lambda row: row[0] == "send") if fault.kind == "lose" else (lambda row: row[0] == "call" and row[3] >= 0)
-        return next((i for i, row in enumerate(stage.steps) if sought(row)), 0)
+        matches = (lambda row: row[0] == "send") if fault.kind == "lose" else (lambda row: row[0] == "call" and row[3] >= 0)
+        return next((i for i, row in enumerate(stage.steps) if matches(row)), 0)
 
     def _end_or_wait(self, fault: Fault) -> None:
         self.happens(fault)
@@ -172,9 +172,9 @@ class Faults:
         """True: the message of this call is not sent. If the call sends none, the next receive never completes."""
         self.happens(fault)
         if stage.at[0] == "send":
-            stage.messages[stage.at[3]] = []
+            stage.pending[stage.at[3]] = []
             return True
-        stage.here.wait = lambda pending: _never(stage.here, pending.text)
+        stage.ctx.wait = lambda pending: _never(stage.ctx, pending.text)
         return False
 
     def after(self, trainer, step: int) -> None:
@@ -195,8 +195,8 @@ class Faults:
             fail_next_write()
 
 
-def _never(here, text: str) -> None:
-    here.waiting_for = text
+def _never(ctx, text: str) -> None:
+    ctx.waiting_for = text
     while True:
         time.sleep(60)
 
@@ -204,10 +204,10 @@ def _never(here, text: str) -> None:
 def flip(stage, fault: Fault) -> None:
     """Flips one bit of this rank's shard of a parameter, as the next step reads it."""
     param = next((param for param in stage.params if param["name"] == fault.has("parameter")), None)
-    held = stage.held(param) if param else []
-    if not held:
-        raise RuntimeError(f"{fault.text}: rank {stage.here.rank} holds no parameter {fault.has('parameter')}")
-    with spaces.changing(stage.own_part(held[0][0], param, held[0][1])) as values:
+    stored = stage.stored(param) if param else []
+    if not stored:
+        raise RuntimeError(f"{fault.text}: rank {stage.ctx.rank} holds no parameter {fault.has('parameter')}")
+    with offload.writable(stage.local_shard_of(stored[0][0], param, stored[0][1])) as values:
         kinds = {2: torch.int16, 4: torch.int32, 8: torch.int64}
         # A copy, since a view into a joined buffer cannot be flattened.
         bits = values.contiguous().view(-1).clone().view(kinds[values.element_size()])
@@ -219,13 +219,13 @@ def flip(stage, fault: Fault) -> None:
 
 def damage(folder: str, pattern: str, happens: Callable[[], None]) -> bool:
     """Flips one bit of the first matching file of the latest checkpoint, once there is one."""
-    whole = sorted(glob.glob(os.path.join(glob.escape(folder), "step-*", "manifest.json")))
-    names = sorted(os.listdir(os.path.dirname(whole[-1]))) if whole else []
+    complete = sorted(glob.glob(os.path.join(glob.escape(folder), "step-*", "manifest.json")))
+    names = sorted(os.listdir(os.path.dirname(complete[-1]))) if complete else []
     found = next((name for name in names if fnmatch.fnmatch(name, pattern)), None)
     if found is None:
         return False
     happens()
-    with open(os.path.join(os.path.dirname(whole[-1]), found), "r+b") as file:
+    with open(os.path.join(os.path.dirname(complete[-1]), found), "r+b") as file:
         file.seek(-1, os.SEEK_END)
         last = file.read(1)[0]
         file.seek(-1, os.SEEK_END)

@@ -25,28 +25,28 @@ class Lock:
         pid = os.getpid()
         stat = stat_of(pid)
         born = {"born": stat["born"]} if stat else {}
-        self._take({"run": run, "host": socket.gethostname(), "pid": pid, **born, "since": since})
+        self._acquire({"run": run, "host": socket.gethostname(), "pid": pid, **born, "since": since})
 
-    def _take(self, holder: Dict) -> None:
+    def _acquire(self, holder: Dict) -> None:
         if self._create(holder):
             return
-        before = holder_of(self.path)
-        if before and not has_ended(before):
-            raise Refused(held(self.folder, before))
-        if before:
+        previous = holder_of(self.path)
+        if previous and not has_ended(previous):
+            raise Refused(in_use_message(self.folder, previous))
+        if previous:
             # A process that takes it over at the same moment renames it too: only one of them finds the lock both have seen.
-            aside = f"{self.path}.{self.run}"
-            os.rename(self.path, aside)
-            renamed = holder_of(aside)
-            if renamed is None or renamed["run"] != before["run"]:
+            renamed_path = f"{self.path}.{self.run}"
+            os.rename(self.path, renamed_path)
+            renamed = holder_of(renamed_path)
+            if renamed is None or renamed["run"] != previous["run"]:
                 if not os.path.exists(self.path):
-                    os.rename(aside, self.path)
-                raise Refused(held(self.folder, renamed or before))
-            os.remove(aside)
+                    os.rename(renamed_path, self.path)
+                raise Refused(in_use_message(self.folder, renamed or previous))
+            os.remove(renamed_path)
         if not self._create(holder):
-            raise Refused(held(self.folder, holder_of(self.path) or holder))
-        if before:
-            print(f"lockstep: {self.path} was locked by {told(before)}, which has ended: taken over", file=sys.stderr)
+            raise Refused(in_use_message(self.folder, holder_of(self.path) or holder))
+        if previous:
+            print(f"lockstep: {self.path} was locked by {describe(previous)}, which has ended: taken over", file=sys.stderr)
 
     def _create(self, holder: Dict) -> bool:
         try:
@@ -62,7 +62,7 @@ class Lock:
         if now is None:
             raise Refused(f"{self.path} was removed during the run")
         if now["run"] != self.run:
-            raise Refused(held(self.folder, now))
+            raise Refused(in_use_message(self.folder, now))
 
     def release(self) -> None:
         now = holder_of(self.path)
@@ -108,12 +108,12 @@ def stat_of(pid: int) -> Optional[Dict]:
         return None
 
 
-def told(holder: Dict) -> str:
+def describe(holder: Dict) -> str:
     return f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']})"
 
 
-def held(folder: str, holder: Dict) -> str:
-    here = holder["host"] == socket.gethostname()
-    hint = "" if here else f", or delete {os.path.join(folder, FILE)} if that run has ended"
-    running = ", which is running" if here else ""
-    return f"{folder} is in use by {told(holder)}{running}; set another folder with --save{hint}"
+def in_use_message(folder: str, holder: Dict) -> str:
+    is_local = holder["host"] == socket.gethostname()
+    hint = "" if is_local else f", or delete {os.path.join(folder, FILE)} if that run has ended"
+    running = ", which is running" if is_local else ""
+    return f"{folder} is in use by {describe(holder)}{running}; set another folder with --save{hint}"

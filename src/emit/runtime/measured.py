@@ -8,7 +8,7 @@ import torch
 
 FORMAT = "lockstep-times-1"
 # Steps in the sliding window.
-MOST = 64
+WINDOW = 64
 
 
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -40,7 +40,7 @@ class Measured:
         self.memory = 0
 
     def step(self, seconds: float) -> None:
-        self.steps = [*self.steps, seconds][-MOST:]
+        self.steps = [*self.steps, seconds][-WINDOW:]
 
     def add(self, every: List[Dict]) -> None:
         """Adds a profiled step: the medians over the ranks of each stage."""
@@ -51,20 +51,20 @@ class Measured:
             labels = sorted({label for row in rows for label in row["network"]})
             network = {label: statistics.median(row["network"].get(label, 0.0) for row in rows) for label in labels}
             stages[pp] = {**{name: statistics.median(row["work"][name] for row in rows) for name in rows[0]["work"]}, "network": network}
-        self.stages = [*self.stages, stages][-MOST:]
+        self.stages = [*self.stages, stages][-WINDOW:]
 
     def write(self, folder: str) -> None:
         if not self.stages or not self.steps:
             return
         path = os.path.join(folder, "measured.json")
-        said = {"format": FORMAT, "steps": len(self.stages), "step": statistics.median(self.steps), "instructions": [], "messages": []}
-        said["stages"] = [{"pp": pp, **self._middle(pp)} for pp in self.stages[-1]]
+        content = {"format": FORMAT, "steps": len(self.stages), "step": statistics.median(self.steps), "instructions": [], "messages": []}
+        content["stages"] = [{"pp": pp, **self._medians(pp)} for pp in self.stages[-1]]
         with open(path + ".part", "w") as file:
-            file.write(json.dumps({**said, "memory": self.memory}, indent=1) + "\n")
+            file.write(json.dumps({**content, "memory": self.memory}, indent=1) + "\n")
         os.replace(path + ".part", path)
 
-    def _middle(self, pp: int) -> Dict:
+    def _medians(self, pp: int) -> Dict:
         rows = [stages[pp] for stages in self.stages if pp in stages]
-        middle = {name: statistics.median(row[name] for row in rows) for name in ("passes", "updates")}
+        medians = {name: statistics.median(row[name] for row in rows) for name in ("passes", "updates")}
         labels = sorted({label for row in rows for label in row["network"]})
-        return {**middle, "network": {label: statistics.median(row["network"].get(label, 0.0) for row in rows) for label in labels}}
+        return {**medians, "network": {label: statistics.median(row["network"].get(label, 0.0) for row in rows) for label in labels}}

@@ -1,4 +1,4 @@
-"""A device mesh with named axes: coordinates of a rank and the members of its process groups. Pure functions of (mesh, rank)."""
+"""A device mesh with named axes: coordinates of a rank and the ranks of its process groups. Pure functions of (mesh, rank)."""
 from typing import Dict, List, Optional, Sequence, Tuple
 
 
@@ -44,44 +44,44 @@ class Mesh:
     def along(self, rank: int, axes: Sequence[str]) -> List[int]:
         """The ranks that differ from `rank` along `axes` only, in the order of `index`."""
         at = self.coordinates(rank)
-        members = []
+        ranks = []
         for index in range(self.size(axes)):
             for axis in reversed(axes):
                 size = self.sizes.get(axis, 1)
                 at[axis] = index % size
                 index //= size
-            members.append(self.rank_at(at))
-        return members
+            ranks.append(self.rank_at(at))
+        return ranks
 
     def peer(self, rank: int, pp: int) -> int:
         """The rank with the same coordinates on every axis but pp."""
         return self.rank_at({**self.coordinates(rank), "pp": pp})
 
-    def members(self, rank: int, axes: Sequence[str], stages: Optional[Sequence[int]] = None) -> List[int]:
+    def group_ranks(self, rank: int, axes: Sequence[str], stages: Optional[Sequence[int]] = None) -> List[int]:
         """The ranks of the process group of `rank` along axes, in group order; only those of `stages` if given."""
         if stages is None:
             return self.along(rank, axes)
         others = [axis for axis in axes if axis != "pp"]
-        return [member for pp in stages for member in self.along(self.peer(rank, pp), others)]
+        return [other for pp in stages for other in self.along(self.peer(rank, pp), others)]
 
-    def cut(self, sizes: Sequence[int], layout: Dict, rank: int) -> Tuple[int, int]:
+    def flat_range(self, sizes: Sequence[int], layout: Dict, rank: int) -> Tuple[int, int]:
         """Begin and end of the rank's shard of a flattened block; the full block if the layout is not flat."""
-        elements = 1
+        numel = 1
         for size in sizes:
-            elements *= size
+            numel *= size
         axes = layout.get("flat", [])
-        part = -(-elements // self.size(axes))
-        begin = min(elements, self.index(axes, self.coordinates(rank)) * part)
-        return begin, min(elements, begin + part)
+        size_each = -(-numel // self.size(axes))
+        begin = min(numel, self.index(axes, self.coordinates(rank)) * size_each)
+        return begin, min(numel, begin + size_each)
 
-    def part(self, dims: Sequence[Dict], layout: Dict, rank: int) -> Tuple[List[int], List[int], List[int]]:
+    def shard_box(self, dims: Sequence[Dict], layout: Dict, rank: int) -> Tuple[List[int], List[int], List[int]]:
         """The rank's shard of a tensor under a layout: starts, sizes and full sizes."""
         at = self.coordinates(rank)
-        starts, sizes, wholes = [], [], []
+        starts, sizes, full_sizes = [], [], []
         for dim in dims:
             axes = layout["splits"].get(dim["name"], [])
             size = dim["size"] // self.size(axes)
             starts.append(self.index(axes, at) * size)
             sizes.append(size)
-            wholes.append(dim["size"])
-        return starts, sizes, wholes
+            full_sizes.append(dim["size"])
+        return starts, sizes, full_sizes

@@ -8,7 +8,7 @@ import uuid
 from datetime import datetime, timezone
 from typing import Dict, List, Optional
 
-from .spoken import phrase
+from .messages import phrase
 from .tensorboard import TensorBoard
 
 FORMAT = "lockstep-run-1"
@@ -20,11 +20,11 @@ def write_run(folder: str, world: int, device: str, expected: Optional[Dict], re
     if restarted and os.path.exists(path):
         return
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    said = {"format": FORMAT, "run": str(uuid.uuid4()), "started": started, "software": "emitted"}
-    where = {"world": world, "device": device, "host": socket.gethostname()}
+    entry = {"format": FORMAT, "run": str(uuid.uuid4()), "started": started, "software": "emitted"}
+    machine = {"world": world, "device": device, "host": socket.gethostname()}
     prediction = {"prediction": expected} if expected else {}
     with open(path, "w") as file:
-        file.write(json.dumps({**said, **where, **prediction}, indent=2) + "\n")
+        file.write(json.dumps({**entry, **machine, **prediction}, indent=2) + "\n")
 
 
 def finite(record: Dict) -> Dict:
@@ -39,17 +39,17 @@ class Metrics:
         self.path, self.board = path, board
 
     def step(self, record: Dict, cursor: Dict) -> None:
-        said = finite(record)
-        print(json.dumps(said), flush=True)
-        self._append({**said, "cursor": cursor})
+        entry = finite(record)
+        print(json.dumps(entry), flush=True)
+        self._append({**entry, "cursor": cursor})
         if self.board:
             self.board.step(record)
 
     def event(self, step: int, event: str, severity: str, message: str, numbers: Dict, rank: Optional[int] = None, **more) -> None:
-        whose = {} if rank is None else {"rank": rank}
-        said = {"step": step, "event": event, "severity": severity, **whose, "message": message, "numbers": finite(numbers), **more}
-        print(json.dumps(said), flush=True)
-        self._append(said)
+        rank_field = {} if rank is None else {"rank": rank}
+        entry = {"step": step, "event": event, "severity": severity, **rank_field, "message": message, "numbers": finite(numbers), **more}
+        print(json.dumps(entry), flush=True)
+        self._append(entry)
 
     def events(self, events: List[Dict]) -> None:
         for event in events:
@@ -57,26 +57,26 @@ class Metrics:
 
     def restarted(self, first: int) -> None:
         """A restart event: the failure that the launcher passes on, and the steps lost."""
-        told = json.loads(os.environ["LOCKSTEP_RESTART"])
+        restart = json.loads(os.environ["LOCKSTEP_RESTART"])
         lost = max(0, last_step(self.path) - first)
-        again = f"{lost} {'step is' if lost == 1 else 'steps are'} repeated" if lost else "no step is lost"
+        repeated = f"{lost} {'step is' if lost == 1 else 'steps are'} repeated" if lost else "no step is lost"
         cost = phrase(".lost-step" if lost == 1 else ".lost-steps", steps=lost) if lost else phrase(".nothing-lost")
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-        numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - told["at"], 3)}
-        why, failure = told["why"], told["failure"]
-        if told["stalled"]:
-            said = phrase("timeout/emitted", why=failure)
-            self.event(first, "timeout", "error", f"no progress for longer than the timeout: {why}", {}, **said)
-        said = phrase("restart/emitted", **{"failure": failure, "from": first, "again": cost})
-        self.event(first, "restart", "warning", f"{why}; resumes after step {first}, {again}", numbers, told["rank"], **said)
-        if "ranks" in told:
-            ranks = told["ranks"]
-            said = phrase("replanned/emitted", ranks=ranks)
-            self.event(first, "replanned", "note", f"continues with the plan for {ranks} ranks", {"ranks": ranks}, **said)
+        numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - restart["at"], 3)}
+        why, failure = restart["why"], restart["failure"]
+        if restart["stalled"]:
+            entry = phrase("timeout/emitted", why=failure)
+            self.event(first, "timeout", "error", f"no progress for longer than the timeout: {why}", {}, **entry)
+        entry = phrase("restart/emitted", **{"failure": failure, "from": first, "again": cost})
+        self.event(first, "restart", "warning", f"{why}; resumes after step {first}, {repeated}", numbers, restart["rank"], **entry)
+        if "ranks" in restart:
+            ranks = restart["ranks"]
+            entry = phrase("replanned/emitted", ranks=ranks)
+            self.event(first, "replanned", "note", f"continues with the plan for {ranks} ranks", {"ranks": ranks}, **entry)
 
-    def _append(self, said: Dict) -> None:
+    def _append(self, entry: Dict) -> None:
         with open(self.path, "a") as file:
-            file.write(json.dumps(said) + "\n")
+            file.write(json.dumps(entry) + "\n")
 
 
 def last_step(path: str) -> int:
@@ -92,7 +92,7 @@ def last_step(path: str) -> int:
     return last
 
 
-def tell_end(path: str, rank: Optional[int], why: str, failure: Dict) -> None:
+def record_failure(path: str, rank: Optional[int], why: str, failure: Dict) -> None:
     """Called by the launcher when a run has failed: appends how it ended."""
     if os.path.exists(path):
         step = last_step(path) + 1

@@ -11,16 +11,16 @@ from typing import Dict, Tuple
 import torch
 
 from .dtypes import NAMES
-from .spaces import Held, OnDisk, in_memory
+from .offload import DiskTensor, Storage, materialize
 
 TYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
-class Damaged(RuntimeError):
+class Corrupt(RuntimeError):
     """A corrupt file. The message names it."""
 
 
-class NotFinite(Damaged):
+class NotFinite(Corrupt):
     """A tensor with NaN or Inf, from which no run could resume."""
 
 
@@ -39,20 +39,20 @@ def sum_of(data: bytes) -> str:
 
 def require_finite(name: str, values: torch.Tensor) -> None:
     """Fails for NaN or Inf: one training step spreads it to all parameters."""
-    finite = torch.isfinite(values)
-    if not finite.all():
-        flat, bad = values.reshape(-1), (~finite).reshape(-1).nonzero().reshape(-1)
+    is_finite = torch.isfinite(values)
+    if not is_finite.all():
+        flat, bad = values.reshape(-1), (~is_finite).reshape(-1).nonzero().reshape(-1)
         first = f"the first ({flat[bad[0]].item()}) at element {bad[0].item()}"
         raise NotFinite(f"tensor {name} has {len(bad)} non-finite (NaN/Inf) values of {len(flat)}, {first}")
 
 
-def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None:
+def write(path: str, tensors: Dict[str, Storage], metadata: Dict[str, str]) -> None:
     """Tensors on disk are read one by one, twice, since all of them may exceed the host's memory."""
-    held = {name: x if isinstance(x, OnDisk) else x.detach().cpu().contiguous() for name, x in tensors.items()}
-    sums = {name: _sum(in_memory(tensor)) if tensor.numel() else 0 for name, tensor in held.items()}
+    stored = {name: x if isinstance(x, DiskTensor) else x.detach().cpu().contiguous() for name, x in tensors.items()}
+    sums = {name: _sum(materialize(tensor)) if tensor.numel() else 0 for name, tensor in stored.items()}
     header: Dict = {"__metadata__": {**metadata, "crc32": json.dumps(sums)}}
     end = 0
-    for name, tensor in held.items():
+    for name, tensor in stored.items():
         begin, end = end, end + tensor.numel() * tensor.element_size()
         header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
@@ -60,9 +60,9 @@ def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
-        for tensor in held.values():
+        for tensor in stored.values():
             if tensor.numel():
-                values = in_memory(tensor)
+                values = materialize(tensor)
                 file.write(_bytes(values))
         file.flush()
         os.fsync(file.fileno())
@@ -90,20 +90,20 @@ class Reader:
             if os.path.getsize(path) > end:
                 raise ValueError(f"it is longer than the {end} bytes that were written")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise Damaged(f"{path} cannot be read: {error}") from None
+            raise Corrupt(f"{path} cannot be read: {error}") from None
 
     def tensor(self, name: str) -> torch.Tensor:
         dtype, shape, begin, end = self._entry(name)
         self.file.seek(self.start + begin)
         raw = bytearray(self.file.read(end - begin))
         if len(raw) != end - begin:
-            raise Damaged(f"{self.path}: tensor {name} is truncated: {len(raw)} of {end - begin} bytes are there")
+            raise Corrupt(f"{self.path}: tensor {name} is truncated: {len(raw)} of {end - begin} bytes are there")
         if zlib.crc32(raw) != self.sums.get(name):
-            raise Damaged(f"{self.path}: tensor {name} is corrupt: its CRC-32 is not the one that was written")
+            raise Corrupt(f"{self.path}: tensor {name} is corrupt: its CRC-32 is not the one that was written")
         return torch.frombuffer(raw, dtype=dtype).reshape(shape) if raw else torch.empty(shape, dtype=dtype)
 
     def _entry(self, name: str) -> Tuple:
         if name not in self.header:
-            raise Damaged(f"{self.path}: there is no tensor {name}")
+            raise Corrupt(f"{self.path}: there is no tensor {name}")
         entry = self.header[name]
         return (TYPES[entry["dtype"]], entry["shape"], *entry["data_offsets"])

@@ -9,7 +9,9 @@ import re
 import shutil
 import sys
 import uuid
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import torch.distributed as dist
 
 from .hashes import Replicas
 from .lock import Lock, Refused
@@ -34,8 +36,8 @@ def name_of(step: int) -> str:
 def steps_in(folder: str) -> List[int]:
     """Steps of the checkpoints in a folder."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    whole = [name for name in names if os.path.exists(os.path.join(folder, name, "manifest.json"))]
-    return [int(found[1]) for found in (re.match(r"step-(\d+)\Z", name) for name in whole) if found]
+    complete = [name for name in names if os.path.exists(os.path.join(folder, name, "manifest.json"))]
+    return [int(found[1]) for found in (re.match(r"step-(\d+)\Z", name) for name in complete) if found]
 
 
 class Keep(NamedTuple):
@@ -45,59 +47,59 @@ class Keep(NamedTuple):
     every: int = 0
 
 
-class Beginning(NamedTuple):
+class StartState(NamedTuple):
     """What a run resumes from: its step, the lineage of runs (latest first), and newer corrupt checkpoints."""
 
-    taken: int = 0
-    line: Sequence[str] = ()
-    damaged: Sequence[str] = ()
+    start_step: int = 0
+    lineage: Sequence[str] = ()
+    corrupt: Sequence[str] = ()
 
 
 class Saving:
     """`source` is the folder of the program. Created by all ranks together."""
 
     def __init__(
-        self, folder: str, source: str, begun: Beginning, rank: int, store,
-        keep: Optional[Keep] = None, beside: bool = False, alive: Callable[[], None] = lambda: None,
+        self, folder: str, source: str, start_state: StartState, rank: int, store: dist.Store,
+        keep: Optional[Keep] = None, asynchronous: bool = False, alive: Callable[[], None] = lambda: None,
     ):
         self.folder, self.keep = folder, keep
         # A hundred names are enough to show which checkpoints exist.
-        self.line = list(begun.line)[:100]
+        self.lineage = list(start_state.lineage)[:100]
         self.lock: Optional[Lock] = None
         # Set if replicas are compared.
         self.replicas: Optional[Replicas] = None
         self.texts = texts_of(source)
         if rank == 0:
-            told = self._open(begun)
-            store.set("saving", json.dumps(told))
+            reply = self._open(start_state)
+            store.set("saving", json.dumps(reply))
         else:
-            told = json.loads(store.get("saving"))
-        if "refused" in told:
-            raise Refused(told["refused"])
-        self.run: str = told["run"]
-        self.writer = Writer(store, beside, alive)
+            reply = json.loads(store.get("saving"))
+        if "refused" in reply:
+            raise Refused(reply["refused"])
+        self.run: str = reply["run"]
+        self.writer = Writer(store, asynchronous, alive)
 
-    def _open(self, begun: Beginning) -> Dict:
+    def _open(self, start_state: StartState) -> Dict:
         run = str(uuid.uuid4())
         try:
             self.lock = Lock(self.folder, run)
-            damaged = {os.path.realpath(path) for path in begun.damaged}
-            set_aside(self.folder, [path for path in damaged if os.path.dirname(path) == os.path.realpath(self.folder)], run)
-            require_no_later(self.folder, begun.taken)
-            remove_remains(self.folder)
+            corrupt = {os.path.realpath(path) for path in start_state.corrupt}
+            rename_corrupt(self.folder, [path for path in corrupt if os.path.dirname(path) == os.path.realpath(self.folder)], run)
+            require_no_later(self.folder, start_state.start_step)
+            remove_partial(self.folder)
         except (Refused, OSError) as error:
             self.close()
             return {"refused": str(error)}
         return {"run": run}
 
-    def prune(self, newest: int) -> None:
+    def prune(self, latest: int) -> None:
         """Deletes checkpoints of this lineage by the retention policy. The newest was read back by the ranks that wrote it."""
         if not self.keep:
             return
-        ours = {self.run, *self.line}
-        steps = sorted((step for step in steps_in(self.folder) if step <= newest and self._run_of(step) in ours), reverse=True)
+        lineage_runs = {self.run, *self.lineage}
+        steps = sorted((step for step in steps_in(self.folder) if step <= latest and self._run_of(step) in lineage_runs), reverse=True)
         # If the disk is too full for another checkpoint, those that it would replace are deleted now.
-        full = shutil.disk_usage(self.folder).free < self._bytes_of(newest)
+        full = shutil.disk_usage(self.folder).free < self._bytes_of(latest)
         for step in steps[max(1, self.keep.last - full) :]:
             if self.keep.every and step % self.keep.every == 0:
                 continue
@@ -105,7 +107,7 @@ class Saving:
                 continue
             self._remove(step)
 
-    def take_back(self, after: int) -> None:
+    def remove_after(self, after: int) -> None:
         """Removes checkpoints of this run after a step, because their state is suspect. On rank 0, while nothing is being written."""
         for step in steps_in(self.folder):
             if step > after and self._run_of(step) == self.run:
@@ -114,9 +116,9 @@ class Saving:
     def _remove(self, step: int) -> None:
         path = os.path.join(self.folder, name_of(step))
         # A partial checkpoint must not have the name of a complete one.
-        going = f"{path}.{self.run}.removed"
-        os.rename(path, going)
-        shutil.rmtree(going)
+        removed = f"{path}.{self.run}.removed"
+        os.rename(path, removed)
+        shutil.rmtree(removed)
 
     def _bytes_of(self, step: int) -> int:
         path = os.path.join(self.folder, name_of(step))
@@ -134,31 +136,31 @@ class Saving:
             self.lock.release()
 
 
-def set_aside(folder: str, damaged: List[str], run: str) -> None:
+def rename_corrupt(folder: str, corrupt: List[str], run: str) -> None:
     """Renames corrupt checkpoints, so that this run can reuse their names; no data is lost."""
-    for path in damaged:
-        aside = f"{path}.{run}.damaged"
-        os.rename(path, aside)
-        print(f"lockstep: {path}, which is corrupt, was renamed to {aside}", file=sys.stderr)
+    for path in corrupt:
+        renamed = f"{path}.{run}.damaged"
+        os.rename(path, renamed)
+        print(f"lockstep: {path}, which is corrupt, was renamed to {renamed}", file=sys.stderr)
 
 
-def remove_remains(folder: str) -> None:
+def remove_partial(folder: str) -> None:
     """Deletes partial checkpoints of runs that were killed: only the run that has the lock writes."""
     for name in os.listdir(folder):
         if re.match(r"step-\d+\.[\w-]+\.(?:partial|removed)\Z", name):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 
-def require_no_later(folder: str, taken: int) -> None:
-    later = [step for step in steps_in(folder) if step > taken]
+def require_no_later(folder: str, start_step: int) -> None:
+    later = [step for step in steps_in(folder) if step > start_step]
     if not later:
         return
     last = name_of(max(later))
     hint = f"resume with --resume {os.path.join(folder, last)}, or set another folder with --save"
-    if taken == 0:
+    if start_step == 0:
         start = "this run would start at step 1"
         raise Refused(f"{folder} has checkpoints of another run, the latest is {last}; {start}; {hint}")
-    raise Refused(f"{folder} has {last} of another run, which is later than step {taken}, where this run resumes; {hint}")
+    raise Refused(f"{folder} has {last} of another run, which is later than step {start_step}, where this run resumes; {hint}")
 
 
 def texts_of(source: str) -> Dict[str, str]:

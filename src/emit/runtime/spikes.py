@@ -5,17 +5,17 @@ must get the same bits on any hardware: logarithms and powers use only sums, mul
 """
 import math
 import struct
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 # Maximum and minimum of the norms in the history; consecutive spikes that are skipped at most; deviations that make a spike.
-MOST_ACCEPTED, LEAST_ACCEPTED, MOST_IN_A_ROW, MOST_DEVIATIONS = 64, 32, 3, 8
+MAX_HISTORY, MIN_HISTORY, MAX_CONSECUTIVE, MAX_DEVIATIONS = 64, 32, 3, 8
 # Minimum deviation of log norms.
-LEAST_DEVIATION = 0.05
+MIN_DEVIATION = 0.05
 LOG2 = 0.6931471805599453
 TERMS = 24
 
 
-class Norms:
+class GradNormHistory:
     """The history of grad norms; checkpoints store it."""
 
     def __init__(self):
@@ -31,25 +31,25 @@ class Norms:
 
     def limit(self) -> float:
         """The limit of the next squared norm, in f32; infinite while the history is too short."""
-        if len(self.accepted) < LEAST_ACCEPTED:
+        if len(self.accepted) < MIN_HISTORY:
             return math.inf
         expected, deviation = expected_after([0.5 * logarithm(square) for square in self.accepted])
-        limit = power(2 * (expected + MOST_DEVIATIONS * max(deviation, LEAST_DEVIATION)))
+        limit = power(2 * (expected + MAX_DEVIATIONS * max(deviation, MIN_DEVIATION)))
         # Above the range of f32 there is no limit.
         return struct.unpack("f", struct.pack("f", limit))[0] if limit < 3.4e38 else math.inf
 
-    def passed(self, norm_squared: float, limit: float, taken: bool) -> bool:
+    def record(self, norm_squared: float, limit: float, applied: bool) -> bool:
         """Records a step with this limit; returns whether it was a spike."""
         if not math.isfinite(norm_squared) or norm_squared == 0:
             return False
         if norm_squared >= limit:
             self.spikes += 1
-            if self.spikes >= MOST_IN_A_ROW:
+            if self.spikes >= MAX_CONSECUTIVE:
                 # A lasting change is a new level, not a spike: the history is reset.
                 self.accepted, self.spikes = [], 0
             return True
-        if taken:
-            self.accepted, self.spikes = [*self.accepted, norm_squared][-MOST_ACCEPTED:], 0
+        if applied:
+            self.accepted, self.spikes = [*self.accepted, norm_squared][-MAX_HISTORY:], 0
         return False
 
 
@@ -59,7 +59,7 @@ def median(values: List[float]) -> float:
     return ordered[middle] if len(ordered) % 2 == 1 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def expected_after(values: List[float]):
+def expected_after(values: List[float]) -> Tuple[float, float]:
     """Predicts the next value by a line through the medians of both halves of the history; and the deviation from that line."""
     half = len(values) // 2
     early, late = median(values[:half]), median(values[len(values) - half :])
@@ -73,26 +73,26 @@ def expected_after(values: List[float]):
 
 
 def logarithm(x: float) -> float:
-    m, twos = x, 0
+    m, exponent = x, 0
     while m >= 1.5:
-        m, twos = m * 0.5, twos + 1
+        m, exponent = m * 0.5, exponent + 1
     while m < 0.75:
-        m, twos = m * 2, twos - 1
+        m, exponent = m * 2, exponent - 1
     t = (m - 1) / (m + 1)
     total = 0.0
     for n in range(2 * TERMS - 1, 0, -2):
         total = total * (t * t) + 1 / n
-    return twos * LOG2 + 2 * t * total
+    return exponent * LOG2 + 2 * t * total
 
 
 def power(x: float) -> float:
-    twos = math.floor(x / LOG2 + 0.5)
-    rest = x - twos * LOG2
+    exponent = math.floor(x / LOG2 + 0.5)
+    remainder = x - exponent * LOG2
     total = 1.0
     for n in range(TERMS, 0, -1):
-        total = 1 + (total * rest) / n
-    for _ in range(min(twos, 1100)):
+        total = 1 + (total * remainder) / n
+    for _ in range(min(exponent, 1100)):
         total *= 2
-    for _ in range(min(-twos, 1100)):
+    for _ in range(min(-exponent, 1100)):
         total *= 0.5
     return total

@@ -9,228 +9,229 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, contract, counter, grouped, lines, optimizer, products, spaces
-from .here import Here, keep_out_of_compiled_code
+from . import comm, einsum, flat_buffers, gemm, grouped_mm, offload, optimizer, philox
+from .context import Context, disable_compile
 
 # The tensors of a buffer, by offset.
-Frame = Dict[int, torch.Tensor]
+Buffer = Dict[int, torch.Tensor]
 
 COMPILED_PHASES = {"F", "I", "W", "B", "C"}
 # Options of torch.compile.
 COMPILE: Dict = {"dynamic": False}
 
 
-class Segment:
-    def __init__(self, function: Callable, takes, gives, lists, apart=False, plain: Optional[Callable] = None):
+class StageFunction:
+    def __init__(self, function: Callable, inputs, outputs, list_slots, separate=False, eager: Optional[Callable] = None):
         # The function that is called (compiled or not), and the plain one.
-        self.function, self.plain = function, plain or function
+        self.function, self.eager = function, eager or function
         # Whether it takes parameters that share one buffer separately.
-        self.apart = apart
+        self.separate = separate
         # Arguments that are lists with one tensor per parameter (foreach).
-        self.lists = set(lists)
-        self.takes: List[Tuple[int, int]] = [tuple(slot) for slot in takes]
-        self.gives: List[Tuple[int, int]] = [tuple(slot) for slot in gives]
+        self.list_slots = set(list_slots)
+        self.inputs: List[Tuple[int, int]] = [tuple(slot) for slot in inputs]
+        self.outputs: List[Tuple[int, int]] = [tuple(slot) for slot in outputs]
 
 
 class Stage:
     def __init__(
-        self, folder: str, program: Dict, here: Here, compiled=False, trained: "Optional[Stage]" = None, goes_on=False
+        self, folder: str, program: Dict, ctx: Context, compiled: bool = False, trained: "Optional[Stage]" = None, takes_over: bool = False
     ):
         """
-        `trained`: the stage whose parameters this one uses, if it does not train its own. With `goes_on` it replaces that stage and
+        `trained`: the stage whose parameters this one uses, if it does not train its own. With `takes_over` it replaces that stage and
         takes over all its persistent state.
         """
-        self.here = here
-        self.pp = here.coordinates.get("pp", 0)
+        self.ctx = ctx
+        self.pp = ctx.coordinates.get("pp", 0)
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
         # Buffers that are not on the device have further fields: memory tier, category and name.
-        elsewhere = {i: (frame[3], frame[1], frame[0]) for i, frame in enumerate(schedule["frames"]) if frame[3:]}
-        self.on_host = bool(elsewhere)
+        offloaded = {i: (buffer[3], buffer[1], buffer[0]) for i, buffer in enumerate(schedule["buffers"]) if buffer[3:]}
+        self.on_host = bool(offloaded)
         if compiled:
-            keep_out_of_compiled_code()
+            disable_compile()
         if trained is None:
-            grouped.start(here.device)
+            grouped_mm.start(ctx.device)
         if compiled and trained is None:
-            optimizer.compile_updates(COMPILE, here.device, self.on_host)
-            products.start(here.device)
+            optimizer.compile_updates(COMPILE, ctx.device, self.on_host)
+            gemm.start(ctx.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
-        self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
-        self.segments = {
-            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), *slots, plain=getattr(module, name))
-            for name, phase, *slots in schedule["segments"]
+        self.begins = {name for name, phase, *_ in schedule["functions"] if phase == "begin"}
+        self.functions = {
+            name: StageFunction(_compiled(getattr(module, name), compiled and phase in COMPILED_PHASES), *slots, eager=getattr(module, name))
+            for name, phase, *slots in schedule["functions"]
         }
-        self.phases = {name: phase for name, phase, *_ in schedule["segments"]}
+        self.phases = {name: phase for name, phase, *_ in schedule["functions"]}
         updates = {name for name, phase in self.phases.items() if phase == "update"}
         first = next((i for i, step in enumerate(self.steps) if len(step) > 1 and step[1] in updates), len(self.steps))
         self.first_update = first
-        self.guarded_until = first if program.get("guarded") else None
-        self.frames: List[Frame] = [{} for _ in schedule["frames"]]
+        self.capacity_check_at = first if program.get("guarded") else None
+        self.buffers: List[Buffer] = [{} for _ in schedule["buffers"]]
         self.params, self.results = program["params"], program["results"]
-        if trained is None or goes_on:
-            here.elements = self.elements
+        if trained is None or takes_over:
+            ctx.element_indices = self.element_indices
         # Buffers of scalars that persist across steps, equal on all ranks.
-        self.scalar_frames = {name: scalar["frames"][str(self.pp)] for name, scalar in program["scalars"].items()}
-        self.starts = {name: scalar["start"] for name, scalar in program["scalars"].items()}
-        joined = {frame for frames, _ in schedule.get("beside", []) for frame in frames}
-        shared = {} if trained is None else self._shared(trained, joined)
-        if goes_on:
-            shared.update(self._kept(trained))
-        for frame, places in schedule["resident"]:
-            if frame in shared:
-                self.frames[frame] = shared[frame]
+        self.scalar_buffers = {name: scalar["frames"][str(self.pp)] for name, scalar in program["scalars"].items()}
+        self.initial_scalars = {name: scalar["start"] for name, scalar in program["scalars"].items()}
+        fused = {buffer for buffers, _ in schedule.get("fused", []) for buffer in buffers}
+        shared = {} if trained is None else self._shared_buffers(trained, fused)
+        if takes_over:
+            shared.update(self._persistent_buffers(trained))
+        for buffer, tensors in schedule["persistent"]:
+            if buffer in shared:
+                self.buffers[buffer] = shared[buffer]
             else:
-                self.frames[frame] = {
-                    offset: here.zeros(sizes, dtype, *(room or [0]), *elsewhere.get(frame, ())) for offset, sizes, dtype, *room in places
+                self.buffers[buffer] = {
+                    offset: ctx.zeros(sizes, dtype, *(capacity or [0]), *offloaded.get(buffer, ()))
+                    for offset, sizes, dtype, *capacity in tensors
                 }
         # Tensors that share the buffer of the first, as separate views.
         self.views: Dict[int, torch.Tensor] = {}
-        for frames, widths in schedule.get("beside", []):
-            parts = contract.apart(self.frames[frames[0]][0], *widths)
-            self.views.update(zip(frames, parts))
-        # Gradients in a shared buffer that some call reads individually: the first frame, all widths, and the index of this one.
-        self.sides = {frame: (frames[0], widths, i) for frames, widths in schedule.get("apart", []) for i, frame in enumerate(frames)}
-        # Results whose own shard is read or written in place need room for padded shards.
-        self.padded = {(frame, offset): room for frame, offset, room in schedule.get("padded", [])}
-        self.messages: Dict[str, comm.Pending] = {}
-        self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
+        for buffers, widths in schedule.get("fused", []):
+            parts = einsum.split(self.buffers[buffers[0]][0], *widths)
+            self.views.update(zip(buffers, parts))
+        # Gradients in a shared buffer that some call reads individually: the first buffer, all widths, and the index of this one.
+        self.fused_gradients = {buffer: (buffers[0], widths, i) for buffers, widths in schedule.get("fused_gradients", []) for i, buffer in enumerate(buffers)}
+        # Results whose shard is read or written in place need capacity for padded shards.
+        self.padded = {(buffer, offset): capacity for buffer, offset, capacity in schedule.get("padded", [])}
+        self.pending: Dict[str, comm.Pending] = {}
+        self.p2p_groups = ctx.groups.p2p_groups(ctx.mesh, ctx.rank, _p2p_pairs(ctx.mesh, folder))
         # A hook around every call of the step: gets its index and the call.
         self.around: Optional[Callable[[int, Callable[[], None]], None]] = None
         # The current position, for hang reports.
         self.at: List = ["start"]
         self.done = 0
 
-    def _shared(self, trained: "Stage", joined) -> Dict[int, Frame]:
-        """By frame of this stage: the frame of `trained` with the same parameter; its own view, if it is not joined with others here."""
+    def _shared_buffers(self, trained: "Stage", fused) -> Dict[int, Buffer]:
+        """By buffer of this stage: the buffer of `trained` with the same parameter; its own view, if it is not fused with others here."""
         pp = str(self.pp)
         other = {param["name"]: param["frames"] for param in trained.params}
         mine = [param for param in self.params if pp in param["frames"]]
         pairs = [(param["frames"][pp]["param"], other[param["name"]][pp]["param"]) for param in mine]
         return {
-            frame: {0: trained.views[of]} if of in trained.views and frame not in joined else trained.frames[of]
-            for frame, of in pairs
+            buffer: {0: trained.views[of]} if of in trained.views and buffer not in fused else trained.buffers[of]
+            for buffer, of in pairs
         }
 
-    def _kept(self, before: "Stage") -> Dict[int, Frame]:
-        """By frame of this stage: the frame of `before` with the same optimizer state, master weights or persistent scalar."""
+    def _persistent_buffers(self, before: "Stage") -> Dict[int, Buffer]:
+        """By buffer of this stage: the buffer of `before` with the same optimizer state, master weights or persistent scalar."""
         pp = str(self.pp)
         other = {param["name"]: param["frames"] for param in before.params}
-        pairs = [(frame, before.scalar_frames[name]) for name, frame in self.scalar_frames.items()]
+        pairs = [(buffer, before.scalar_buffers[name]) for name, buffer in self.scalar_buffers.items()]
         for param in self.params:
             mine, others = param["frames"].get(pp), other[param["name"]].get(pp)
             if mine is not None:
-                pairs += [(frame, others["states"][state]) for state, frame in mine["states"].items()]
+                pairs += [(buffer, others["states"][state]) for state, buffer in mine["states"].items()]
                 pairs += [(mine["master"], others["master"])] if "master" in mine else []
-        return {frame: before.frames[of] for frame, of in pairs}
+        return {buffer: before.buffers[of] for buffer, of in pairs}
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Initializes weights as the engine does, each rank its own shard."""
-        self.set_scalars(self.starts)
+        self.set_scalars(self.initial_scalars)
         for param in self.params:
-            for frame, layout in [*self.held(param), *self._averaged(param)]:
-                index = self._elements(param, layout)
-                first = _initial(param, index, self.here.seed)
-                with spaces.changing(self.own_part(frame, param, layout)) as values:
-                    if frame in self.views:
+            for buffer, layout in [*self.stored(param), *self._ema(param)]:
+                index = self._element_indices(param, layout)
+                first = _initial_values(param, index, self.ctx.seed)
+                with offload.writable(self.local_shard_of(buffer, param, layout)) as values:
+                    if buffer in self.views:
                         values.copy_(first.view(values.shape))
                     else:
                         values.view(-1)[: index.numel()].copy_(first)
 
-    def _elements(self, param: Dict, layout: Dict) -> torch.Tensor:
+    def _element_indices(self, param: Dict, layout: Dict) -> torch.Tensor:
         """Global index within the parameter of every local element, without padding."""
-        starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
-        begin, end = self.here.mesh.cut(sizes, layout, self.here.rank)
-        return counter.grid(starts, sizes, wholes, self.here.device).view(-1)[begin:end]
+        starts, sizes, full_sizes = self.ctx.mesh.shard_box(param["dims"], layout, self.ctx.rank)
+        begin, end = self.ctx.mesh.flat_range(sizes, layout, self.ctx.rank)
+        return philox.grid(starts, sizes, full_sizes, self.ctx.device).view(-1)[begin:end]
 
-    def elements(self, name: str) -> torch.Tensor:
-        """`_elements` by parameter name, for the stored layout; padding gets element 0."""
+    def element_indices(self, name: str) -> torch.Tensor:
+        """`_element_indices` by parameter name, for the stored layout; padding gets element 0."""
         param = next(param for param in self.params if param["name"] == name)
-        index = self._elements(param, param["kept"])
-        room = self.own_part(param["frames"][str(self.pp)]["param"], param, param["kept"]).numel()
+        index = self._element_indices(param, param["kept"])
+        room = self.local_shard_of(param["frames"][str(self.pp)]["param"], param, param["kept"]).numel()
         return torch.nn.functional.pad(index, (0, room - index.numel()))
 
-    def values(self, frame: int) -> spaces.Held:
+    def values(self, buffer: int) -> offload.Storage:
         """The single tensor of a persistent buffer."""
-        return self.views[frame] if frame in self.views else self.frames[frame][0]
+        return self.views[buffer] if buffer in self.views else self.buffers[buffer][0]
 
-    def own_part(self, frame: int, param: Dict, layout: Dict) -> spaces.Held:
-        """Persistent storage of a parameter's frame on this rank: the full tensor, or a view of the rank's shard in it."""
-        values = self.values(frame)
-        inside = param.get("keptInside") and frame == param["frames"][str(self.pp)]["param"]
-        return self.here.own(values, *layout["flat"]) if inside else values
+    def local_shard_of(self, buffer: int, param: Dict, layout: Dict) -> offload.Storage:
+        """Persistent storage of a parameter on this rank: the full tensor, or a view of the rank's shard in it."""
+        values = self.values(buffer)
+        inside = param.get("keptInside") and buffer == param["frames"][str(self.pp)]["param"]
+        return self.ctx.local_shard(values, *layout["flat"]) if inside else values
 
-    def held(self, param: Dict):
-        """Frames that hold the parameter's values on this rank, and their layouts: its own, and that of its FP32 master weights."""
-        frames = param["frames"].get(str(self.pp))
-        if frames is None:
+    def stored(self, param: Dict) -> List[Tuple[int, Dict]]:
+        """Buffers of the parameter's values on this rank, and their layouts: its own, and that of its FP32 master weights."""
+        buffers = param["frames"].get(str(self.pp))
+        if buffers is None:
             return []
-        master = [(frames["master"], param["state"])] if "master" in frames else []
-        return [(frames["param"], param["kept"]), *master]
+        master = [(buffers["master"], param["state"])] if "master" in buffers else []
+        return [(buffers["param"], param["kept"]), *master]
 
-    def _averaged(self, param: Dict):
+    def _ema(self, param: Dict):
         """The buffer of a parameter's EMA, which starts as the parameter, and its layout."""
-        frame = param["frames"].get(str(self.pp), {}).get("states", {}).get("ema")
-        return [] if frame is None else [(frame, param["state"])]
+        buffer = param["frames"].get(str(self.pp), {}).get("states", {}).get("ema")
+        return [] if buffer is None else [(buffer, param["state"])]
 
-    def swap_averages(self) -> List[Tuple[spaces.Held, torch.Tensor]]:
-        """Swaps the EMA in for the parameters. Returns the parameters, for `put_back`."""
+    def swap_ema(self) -> List[Tuple[offload.Storage, torch.Tensor]]:
+        """Swaps the EMA in for the parameters. Returns the parameters, for `restore_weights`."""
         before = []
         for param in self.params:
-            for frame, _ in self._averaged(param):
-                [(own, layout), *_] = self.held(param)
-                average = spaces.in_memory(self.values(frame))
-                with spaces.changing(self.own_part(own, param, layout)) as values:
-                    before.append((self.own_part(own, param, layout), values.clone()))
-                    values.copy_(average.view_as(values))
+            for buffer, _ in self._ema(param):
+                [(own, layout), *_] = self.stored(param)
+                ema = offload.materialize(self.values(buffer))
+                with offload.writable(self.local_shard_of(own, param, layout)) as values:
+                    before.append((self.local_shard_of(own, param, layout), values.clone()))
+                    values.copy_(ema.view_as(values))
         return before
 
     @staticmethod
-    def put_back(before: List[Tuple[spaces.Held, torch.Tensor]]) -> None:
+    def restore_weights(before: List[Tuple[offload.Storage, torch.Tensor]]) -> None:
         for own, values in before:
-            with spaces.changing(own) as changed:
+            with offload.writable(own) as changed:
                 changed.copy_(values)
 
-    def parameter(self, param: Dict):
+    def parameter(self, param: Dict) -> Optional[torch.Tensor]:
         """This rank's shard of a parameter, if any."""
-        held = self.held(param)
-        return spaces.in_memory(self.own_part(held[0][0], param, held[0][1])) if held else None
+        stored = self.stored(param)
+        return offload.materialize(self.local_shard_of(stored[0][0], param, stored[0][1])) if stored else None
 
-    def master(self, param: Dict):
+    def master(self, param: Dict) -> Optional[torch.Tensor]:
         """The same in the precision of the optimizer (the f32 master weights)."""
-        held = self.held(param)
-        return spaces.in_memory(self.own_part(held[-1][0], param, held[-1][1])) if held else None
+        stored = self.stored(param)
+        return offload.materialize(self.local_shard_of(stored[-1][0], param, stored[-1][1])) if stored else None
 
-    def result(self, name: str):
+    def result(self, name: str) -> Optional[torch.Tensor]:
         """A reduced result of the step (loss, count, normSquared, terms), on ranks that have it."""
-        frame = self.results.get(name, {}).get(str(self.pp))
-        return None if frame is None else self.frames[frame][0]
+        buffer = self.results.get(name, {}).get(str(self.pp))
+        return None if buffer is None else self.buffers[buffer][0]
 
     def scalars(self) -> Dict[str, float]:
         """Scalars that persist across steps. Synchronizes with the device once."""
-        held = torch.stack([self.frames[frame][0] for frame in self.scalar_frames.values()])
-        return dict(zip(self.scalar_frames, held.tolist()))
+        stored = torch.stack([self.buffers[buffer][0] for buffer in self.scalar_buffers.values()])
+        return dict(zip(self.scalar_buffers, stored.tolist()))
 
     def set_scalars(self, scalars: Dict[str, float]) -> None:
-        for name, frame in self.scalar_frames.items():
-            self.frames[frame][0].fill_(scalars[name])
+        for name, buffer in self.scalar_buffers.items():
+            self.buffers[buffer][0].fill_(scalars[name])
 
-    def run(self, step: int, told: Dict[str, float]) -> None:
-        self.here.start(step, told)
-        self.play()
+    def run(self, step: int, step_scalars: Dict[str, float]) -> None:
+        self.ctx.start(step, step_scalars)
+        self.run_schedule()
 
-    def play(self, until: Optional[int] = None) -> None:
+    def run_schedule(self, until: Optional[int] = None) -> None:
         """Runs the schedule, or the part before a given step. Expert capacity is checked before the first parameter update."""
         for i, self.at in enumerate(self.steps[:until]):
-            if i == self.guarded_until:
-                self.here.require_room()
+            if i == self.capacity_check_at:
+                self.ctx.require_capacity()
             if self.around is None:
                 getattr(self, "_" + self.at[0])(*self.at[1:])
             else:
                 self.around(i, lambda: getattr(self, "_" + self.at[0])(*self.at[1:]))
             self.done += 1
-        if self.guarded_until == len(self.steps):
-            self.here.require_room()
+        if self.capacity_check_at == len(self.steps):
+            self.ctx.require_capacity()
         self.at = ["end of the step"]
 
     def poison(self) -> bool:
@@ -239,100 +240,100 @@ class Stage:
         if kind not in ("call", "start"):
             return False
         bind = rest[2] if kind == "call" else rest[0]
-        made = [self.frames[bind[role]].get(offset) for role, offset in self.segments[name].gives]
+        made = [self.buffers[bind[role]].get(offset) for role, offset in self.functions[name].outputs]
         numbers = [x for x in made if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() > 0]
         for x in numbers[:1]:
             x[(0,) * x.dim()] = float("nan")
         return bool(numbers)
 
-    def forget_gradients(self) -> None:
+    def free_gradients(self) -> None:
         """Clears gradients as every step does first, so that those of the last step are freed early."""
         for kind, name, *rest in self.steps:
             if kind == "each" and name in self.begins:
                 self._each(name, *rest)
 
-    def _alloc(self, frame: int) -> None:
-        self.frames[frame] = {}
+    def _alloc(self, buffer: int) -> None:
+        self.buffers[buffer] = {}
 
-    def _free(self, frame: int) -> None:
-        self.frames[frame] = {}
+    def _free(self, buffer: int) -> None:
+        self.buffers[buffer] = {}
 
     def _call(self, name: str, block: str, microbatch: int, bind: List[int]) -> None:
-        segment, frames = self.segments[name], self.frames
-        self.here.block, self.here.microbatch, self.here.whose = block, max(0, microbatch), [block]
-        taken = [frames[bind[role]][offset] for role, offset in segment.takes]
-        given = segment.function(self.here, *taken)
-        for (role, offset), value in zip(segment.gives, given):
+        fn, buffers = self.functions[name], self.buffers
+        self.ctx.block, self.ctx.microbatch, self.ctx.param_names = block, max(0, microbatch), [block]
+        operands = [buffers[bind[role]][offset] for role, offset in fn.inputs]
+        results = fn.function(self.ctx, *operands)
+        for (role, offset), value in zip(fn.outputs, results):
             self._store(bind[role], offset, value)
 
-    def _store(self, frame: int, offset: int, value) -> None:
-        room = self.padded.get((frame, offset)) if self.padded else None
-        is_padded = room is not None and isinstance(value, torch.Tensor)
-        self.frames[frame][offset] = lines.padded(value, room) if is_padded else value
+    def _store(self, buffer: int, offset: int, value) -> None:
+        capacity = self.padded.get((buffer, offset)) if self.padded else None
+        is_padded = capacity is not None and isinstance(value, torch.Tensor)
+        self.buffers[buffer][offset] = flat_buffers.padded(value, capacity) if is_padded else value
 
     def _start(self, name: str, bind: List[int], tag: str) -> None:
         """A call that starts a collective; the wait for its tag completes it."""
-        segment, frames = self.segments[name], self.frames
-        taken = [frames[bind[role]][offset] for role, offset in segment.takes]
-        self.messages[tag] = flights = segment.function(self.here, *taken)
-        tensors = [tensor for flight in flights for tensor in flight.tensors]
-        for (role, offset), tensor in zip(segment.gives, tensors):
-            frames[bind[role]][offset] = tensor
+        fn, buffers = self.functions[name], self.buffers
+        operands = [buffers[bind[role]][offset] for role, offset in fn.inputs]
+        self.pending[tag] = buckets = fn.function(self.ctx, *operands)
+        tensors = [tensor for bucket in buckets for tensor in bucket.tensors]
+        for (role, offset), tensor in zip(fn.outputs, tensors):
+            buffers[bind[role]][offset] = tensor
 
     def _each(self, name: str, params: List[str], binds: List[List[int]]) -> None:
         """A call for many parameters (foreach)."""
-        segment, frames = self.segments[name], self.frames
-        self.here.block, self.here.microbatch, self.here.whose = "", 0, params
+        fn, buffers = self.functions[name], self.buffers
+        self.ctx.block, self.ctx.microbatch, self.ctx.param_names = "", 0, params
 
         def at(role: int, offset: int):
-            of = self._alone if segment.apart else lambda frame, offset: frames[frame][offset]
-            held = [of(bind[role], offset) for bind in (binds if role in segment.lists else binds[:1])]
-            return held if role in segment.lists else held[0]
+            of = self._view if fn.separate else lambda buffer, offset: buffers[buffer][offset]
+            stored = [of(bind[role], offset) for bind in (binds if role in fn.list_slots else binds[:1])]
+            return stored if role in fn.list_slots else stored[0]
 
-        given = segment.function(self.here, *[at(role, offset) for role, offset in segment.takes])
-        for (role, offset), values in zip(segment.gives, given):
-            for bind, value in zip(binds, values if role in segment.lists else [values]):
+        results = fn.function(self.ctx, *[at(role, offset) for role, offset in fn.inputs])
+        for (role, offset), values in zip(fn.outputs, results):
+            for bind, value in zip(binds, values if role in fn.list_slots else [values]):
                 # Views into a shared buffer were updated in place.
-                if not (segment.apart and bind[role] in self.views):
+                if not (fn.separate and bind[role] in self.views):
                     self._store(bind[role], offset, value)
 
-    def _alone(self, frame: int, offset: int) -> torch.Tensor:
-        """The tensor of a frame, as a view if the buffer is shared."""
-        if frame in self.sides:
-            first, widths, place = self.sides[frame]
-            return contract.apart(self.frames[first][0], *widths)[place]
-        return self.views[frame] if frame in self.views else self.frames[frame][offset]
+    def _view(self, buffer: int, offset: int) -> torch.Tensor:
+        """The tensor of a buffer, as a view if the buffer is shared."""
+        if buffer in self.fused_gradients:
+            first, widths, place = self.fused_gradients[buffer]
+            return einsum.split(self.buffers[first][0], *widths)[place]
+        return self.views[buffer] if buffer in self.views else self.buffers[buffer][offset]
 
-    def _send(self, frame: int, peer: int, tag: str, places) -> None:
-        channel, other = self.channels[(self.pp, peer)], self.here.mesh.peer(self.here.rank, peer)
-        self.messages[tag] = [
-            comm.send(self.frames[frame][offset], other, channel, f"the recv {tag} of rank {other}")
+    def _send(self, buffer: int, peer: int, tag: str, places) -> None:
+        process_group, other = self.p2p_groups[(self.pp, peer)], self.ctx.mesh.peer(self.ctx.rank, peer)
+        self.pending[tag] = [
+            comm.send(self.buffers[buffer][offset], other, process_group, f"the recv {tag} of rank {other}")
             for offset, *_ in places
         ]
 
-    def _recv(self, frame: int, peer: int, tag: str, places) -> None:
-        channel, other = self.channels[(peer, self.pp)], self.here.mesh.peer(self.here.rank, peer)
-        self.messages[tag] = []
+    def _recv(self, buffer: int, peer: int, tag: str, places) -> None:
+        process_group, other = self.p2p_groups[(peer, self.pp)], self.ctx.mesh.peer(self.ctx.rank, peer)
+        self.pending[tag] = []
         for offset, sizes, dtype, *_ in places:
-            room = torch.empty(sizes, dtype=self.here.dtypes[dtype], device=self.here.device)
-            self.frames[frame][offset] = room
-            self.messages[tag].append(comm.receive(room, other, channel, f"the send {tag} of rank {other}"))
+            room = torch.empty(sizes, dtype=self.ctx.dtypes[dtype], device=self.ctx.device)
+            self.buffers[buffer][offset] = room
+            self.pending[tag].append(comm.receive(room, other, process_group, f"the send {tag} of rank {other}"))
 
     def _wait(self, tag: str) -> None:
-        for message in self.messages.pop(tag):
-            self.here.wait(message)
+        for transfer in self.pending.pop(tag):
+            self.ctx.wait(transfer)
 
 
-def _initial(param: Dict, index: torch.Tensor, seed: int) -> torch.Tensor:
+def _initial_values(param: Dict, index: torch.Tensor, seed: int) -> torch.Tensor:
     init = param["init"]
     if init["kind"] == "normal":
-        return (counter.normal(index, seed, param["name"]) * init["std"]).float()
+        return (philox.normal(index, seed, param["name"]) * init["std"]).float()
     if init["kind"] == "uniform":
-        return ((2 * counter.uniform(index, seed, param["name"]) - 1) * init["bound"]).float()
+        return ((2 * philox.uniform(index, seed, param["name"]) - 1) * init["bound"]).float()
     return torch.full(index.shape, 1.0 if init["kind"] == "ones" else 0.0, device=index.device)
 
 
-def _pairs(mesh, folder: str) -> List[Tuple[int, int]]:
+def _p2p_pairs(mesh, folder: str) -> List[Tuple[int, int]]:
     """All (sender, receiver) pairs of pipeline stages, in the same order on all ranks."""
     pairs = set()
     for pp in range(mesh.sizes.get("pp", 1)):
@@ -348,5 +349,5 @@ def _load(path: str):
     return module
 
 
-def _ready(function: Callable, compiled: bool) -> Callable:
+def _compiled(function: Callable, compiled: bool) -> Callable:
     return torch.compile(function, **COMPILE) if compiled else function

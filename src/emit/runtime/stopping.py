@@ -22,37 +22,37 @@ class Skipped(Exception):
 
 
 class Stopping:
-    """Agreement to stop. All ranks call `agreed` after every step."""
+    """Agreement to stop. All ranks call `agreed_signal` after every step."""
 
     def __init__(self, device: torch.device, world: int):
         self.device, self.world = device, world
-        self.heard = 0
-        self._answer: Optional[Callable[[], int]] = None
+        self.requested = 0
+        self._result: Optional[Callable[[], int]] = None
 
-    def hear(self, number: int) -> None:
+    def request(self, number: int) -> None:
         """Called by the watchdog thread."""
-        self.heard = number
+        self.requested = number
 
-    def agreed(self) -> int:
+    def agreed_signal(self) -> int:
         """The signal that any rank had received at the end of the previous step; 0: none. Equal on all ranks."""
         if self.world == 1:
-            return self.heard
-        earlier, self._answer = self._answer, self._ask()
+            return self.requested
+        earlier, self._result = self._result, self._start()
         return earlier() if earlier else 0
 
     def close(self) -> None:
         """Completes the last agreement, so that no rank exits while another waits for it."""
-        if self._answer:
-            self._answer()
+        if self._result:
+            self._result()
 
-    def _ask(self) -> Callable[[], int]:
-        flag = torch.full((1,), self.heard, dtype=torch.int32, device=self.device)
+    def _start(self) -> Callable[[], int]:
+        flag = torch.full((1,), self.requested, dtype=torch.int32, device=self.device)
         work = dist.all_reduce(flag, op=dist.ReduceOp.MAX, async_op=True)
         if self.device.type != "cuda":
             return lambda: work.wait() and int(flag)
         work.wait()  # the stream does, the host does not
-        here = torch.empty(1, dtype=torch.int32, pin_memory=True)
-        here.copy_(flag, non_blocking=True)
+        pinned = torch.empty(1, dtype=torch.int32, pin_memory=True)
+        pinned.copy_(flag, non_blocking=True)
         arrived = torch.cuda.Event()
         arrived.record()
-        return lambda: arrived.synchronize() or int(here)
+        return lambda: arrived.synchronize() or int(pinned)

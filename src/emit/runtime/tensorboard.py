@@ -65,8 +65,8 @@ def _f32(value: float) -> bytes:
         return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
 
 
-def text(tag: str, said: str) -> bytes:
-    tensor = _integer(1, 7) + _bytes(2, _bytes(2, _integer(1, 1))) + _bytes(8, said.encode())
+def text(tag: str, content: str) -> bytes:
+    tensor = _integer(1, 7) + _bytes(2, _bytes(2, _integer(1, 1))) + _bytes(8, content.encode())
     return _bytes(1, _bytes(1, tag.encode()) + _bytes(8, tensor) + _bytes(9, _bytes(1, _bytes(1, b"text"))))
 
 
@@ -108,14 +108,14 @@ class TensorBoard:
         self.next = step + 1
         # The loss of a skipped step is not meaningful.
         hidden = ["loss"] if "skipped" in record else []
-        said = [(tag, record[key], by) for tag, key, by in CURVES if record.get(key) is not None and key not in hidden]
-        self._append(event(time.time(), step, _bytes(5, b"".join(scalar(tag, x * by) for tag, x, by in said))))
+        content = [(tag, record[key], by) for tag, key, by in CURVES if record.get(key) is not None and key not in hidden]
+        self._append(event(time.time(), step, _bytes(5, b"".join(scalar(tag, x * by) for tag, x, by in content))))
 
     def event(self, found: Dict) -> None:
         parts: List[Union[str, None]] = [f"**{found['severity']}**: {found['message']}", found.get("advice")]
-        said = "\n\n".join(part for part in parts if part)
+        content = "\n\n".join(part for part in parts if part)
         step = max(int(found.get("step", 0)), self.next - 1)
-        self._append(event(time.time(), step, _bytes(5, text(f"events/{found['event']}", said))))
+        self._append(event(time.time(), step, _bytes(5, text(f"events/{found['event']}", content))))
 
     def _restart(self, step: int) -> None:
         """A restart marker: readers drop points of this step and later, which are from before the restart."""

@@ -14,11 +14,11 @@ from torch.distributed.elastic.multiprocessing import Std
 from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from .copies import start_ranks_as_copies
+from .forked_ranks import fork_ranks
 from .lock import stat_of
-from .metrics import tell_end
-from .restarts import LAST_WORDS_SECONDS, Restarts, script_in, take_own
-from .spoken import phrase
+from .messages import phrase
+from .metrics import record_failure
+from .restarts import REPORT_SECONDS, Restarts, script_in, take_own
 
 # Exit code of a rank that lost a peer: it did not cause the failure.
 EXIT_PEER_LOST = 76
@@ -28,7 +28,7 @@ PEER_FAILED = signal.SIGUSR2
 SAVING_SECONDS = 3600
 
 STOPPED = {128 + number: number.name for number in (signal.SIGTERM, signal.SIGINT)}
-TOLD_TO_END = {*STOPPED, -signal.SIGTERM, -PEER_FAILED}
+ENDED_BY_SIGNAL = {*STOPPED, -signal.SIGTERM, -PEER_FAILED}
 
 
 def main() -> None:
@@ -36,12 +36,12 @@ def main() -> None:
     own = take_own(sys.argv)
     require_gpus(sys.argv)
     suspended: Set[int] = set()
-    mend_redirects()
-    end_gently(suspended, LAST_WORDS_SECONDS if own else 30)
+    fix_redirects()
+    install_graceful_shutdown(suspended, REPORT_SECONDS if own else 30)
     if own:
         Restarts(sys.argv, "--shrink" in own, blame, suspended).watch()
     if on_cpu(sys.argv):
-        start_ranks_as_copies()
+        fork_ranks()
     try:
         run.main()
     except ChildFailedError as error:
@@ -49,7 +49,7 @@ def main() -> None:
         if codes <= set(STOPPED):
             end(f"stopped by {STOPPED[max(codes)]}", max(codes))
         rank, why, failure = blame(error.failures, suspended)
-        tell_end(metrics_of(sys.argv), rank, why, failure)
+        record_failure(metrics_of(sys.argv), rank, why, failure)
         end(why)
     except SignalException as error:
         end(f"stopped by {error.sigval.name}", 128 + error.sigval)
@@ -93,7 +93,7 @@ def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:
 
     def order(rank: int) -> Tuple[int, int]:
         code = failures[rank].exitcode
-        return (3 if code in TOLD_TO_END else 2 if code == EXIT_PEER_LOST else 0 if code < 0 else 1, rank)
+        return (3 if code in ENDED_BY_SIGNAL else 2 if code == EXIT_PEER_LOST else 0 if code < 0 else 1, rank)
 
     rank = min(failures, key=order)
     code = failures[rank].exitcode
@@ -106,7 +106,7 @@ def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:
     return rank, f"rank {rank} failed first, with exit code {code}", phrase(".first-to-fail", rank=rank, code=code)
 
 
-def end_gently(suspended: Set[int], patience: int) -> None:
+def install_graceful_shutdown(suspended: Set[int], seconds: int) -> None:
     """
     Ranks that are asked to end get time to save; if one has failed, the others are notified. A suspended rank (SIGSTOP)
     receives signals only when it continues, so it is resumed and recorded.
@@ -114,7 +114,7 @@ def end_gently(suspended: Set[int], patience: int) -> None:
     close = PContext.close
 
     def closing(self, death_sig=None, timeout=30):
-        asked = isinstance(sys.exc_info()[1], SignalException)
+        is_signal = isinstance(sys.exc_info()[1], SignalException)
         for local_rank, pid in self.pids().items():
             try:
                 if (stat_of(pid) or {}).get("state") == "T":
@@ -122,12 +122,12 @@ def end_gently(suspended: Set[int], patience: int) -> None:
                 os.kill(pid, signal.SIGCONT)
             except OSError:
                 pass  # it has ended
-        return close(self, death_sig if asked else PEER_FAILED, SAVING_SECONDS if asked else patience)
+        return close(self, death_sig if is_signal else PEER_FAILED, SAVING_SECONDS if is_signal else seconds)
 
     PContext.close = closing
 
 
-def mend_redirects() -> None:
+def fix_redirects() -> None:
     """Works around PyTorch 1.13 under Python 3.11, which cannot parse "redirect nothing"."""
     if Std.from_str("0") is None:
         Std.from_str = classmethod(lambda cls, text: cls(0))

@@ -11,22 +11,22 @@ from typing import Dict, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from . import attention, products, stage
-from .comm import all_here
+from . import attention, gemm, stage
+from .comm import barrier
 from .faults import Faults
 from .hashes import Replicas, ReplicasDiffer
+from .latest import AllCorrupt
 from .lock import Refused
+from .messages import phrase
 from .metrics import Metrics, write_run
-from .newest import AllDamaged
 from .options import START_SECONDS, arguments
-from .patience import Patience
 from .plans import plan_for
-from .profile import Profile
-from .safetensors import Damaged
-from .saving import Beginning, Keep, Saving, steps_in
-from .spoken import phrase
+from .profiler import Profiler
+from .safetensors import Corrupt
+from .saving import Keep, Saving, StartState, steps_in
 from .stopping import Skipped, Stopped, Stopping
 from .tensorboard import TensorBoard
+from .timeouts import Timeouts
 from .trainer import Trainer
 from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
@@ -35,7 +35,7 @@ from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 SYNTHETIC = "data: SYNTHETIC (generated from the seed). The job has no data.source; losses say nothing about your data."
 
 
-def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device):
+def rendezvous(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device) -> Tuple[dist.Store, int]:
     """Rendezvous of all ranks; raises with the missing ones. Returns the shared store and the number of ranks on this device."""
     store = dist.TCPStore(
         os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29400")), world,
@@ -49,7 +49,7 @@ def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.
     try:
         store.wait([f"here/{other}" for other in range(world)], timeout)
     except Exception:
-        missing = [other for other in range(world) if not has_come(store, other)]
+        missing = [other for other in range(world) if not has_arrived(store, other)]
         raise RuntimeError(f"rendezvous: after {timeout.total_seconds():g} s ranks {missing} of {world} are missing")
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
     return store, store.add(name, 0)
@@ -61,7 +61,7 @@ def name_of(device: torch.device, rank: int) -> str:
     return f"device/{uuid or rank}"
 
 
-def has_come(store, rank: int) -> bool:
+def has_arrived(store: dist.Store, rank: int) -> bool:
     if hasattr(store, "check"):
         return store.check([f"here/{rank}"])
     try:  # PyTorch 1 can only wait
@@ -75,15 +75,15 @@ def main(script: str) -> None:
     folder = os.path.dirname(os.path.abspath(script))
     options = arguments(folder)
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    watchdog = Watchdog(rank, Patience(options.timeout), saves=bool(options.save))
+    watchdog = Watchdog(rank, Timeouts(options.timeout), saves=bool(options.save))
     try:
         trainer, store = start(folder, rank, world, options, watchdog)
         if options.fault:
             trainer.faults = Faults(options.fault, folder, rank, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
-        trainer.profile = Profile(options.profile_every, folder) if options.profile_every else None
+        trainer.profile = Profiler(options.profile_every, folder) if options.profile_every else None
         watchdog.watch(trainer)
         begin(trainer, folder, options, store)
-        train(trainer, options, opened_metrics(trainer, folder, options))
+        train(trainer, options, open_metrics(trainer, folder, options))
     except BaseException as error:  # also an interrupt: every rank reports why it ends
         watchdog.quiet = True
         code = report(error, watchdog)
@@ -109,48 +109,48 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     # The store itself may never answer: without a launcher it runs on rank 0.
     watchdog.enter(f"the rendezvous of {world} ranks (is rank 0 there?)", options.rendezvous + START_SECONDS)
-    store, sharing = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
-    watchdog.enter(f"the start of {world} ranks: creating process groups", watchdog.patience.most + START_SECONDS)
+    store, sharing = rendezvous(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
+    watchdog.enter(f"the start of {world} ranks: creating process groups", watchdog.timeouts.maximum + START_SECONDS)
     # PyTorch 1 has no compiler.
-    compiled = cuda and not options.no_compile and not options.record_choices and hasattr(torch, "compile")
+    compiled = cuda and not options.no_compile and not options.record_routing and hasattr(torch, "compile")
     # Replicas are bitwise equal only if they use the same kernels.
-    products.choosing = not (options.same_bits or options.hash_every) and sharing == 1
+    gemm.autotune = not (options.same_bits or options.hash_every) and sharing == 1
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Longer than the watchdog's limit, whose message is more specific.
-    patience = timedelta(seconds=2 * watchdog.patience.most + 60)
-    recorded = cuda and world == 1 and not (options.no_graph or options.record_choices or options.fault)
-    return Trainer(folder, rank, device, options.precision, compiled, recorded, patience, programs=programs), store
+    timeout = timedelta(seconds=2 * watchdog.timeouts.maximum + 60)
+    cuda_graph = cuda and world == 1 and not (options.no_graph or options.record_routing or options.fault)
+    return Trainer(folder, rank, device, options.precision, compiled, cuda_graph, timeout, programs=programs), store
 
 
-def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> None:
+def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store: dist.Store) -> None:
     """Loads the checkpoint to start from, and opens the one to save to."""
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
-    found, weights_only = beginning(trainer, options, store)
-    begun = Beginning(damaged=[path for path, _ in trainer.passed])
+    found, weights_only = checkpoint_to_load(trainer, options, store)
+    start_state = StartState(corrupt=[path for path, _ in trainer.skipped_corrupt])
     if found and not weights_only:
         trainer.first = found.manifest["step"]
-        line = [found.manifest["run"], *found.manifest.get("line", [])]
-        begun = Beginning(trainer.first, line, [path for path, _ in trainer.passed])
-    if options.hash_every and trainer.here.mesh.world > 1:
+        lineage = [found.manifest["run"], *found.manifest.get("line", [])]
+        start_state = StartState(trainer.first, lineage, [path for path, _ in trainer.skipped_corrupt])
+    if options.hash_every and trainer.ctx.mesh.world > 1:
         trainer.replicas = Replicas(trainer.first)
     if options.save:
         keep = Keep(options.keep, options.keep_every) if options.keep else None
-        beside = not options.save_sync
-        trainer.saving = Saving(options.save, folder, begun, trainer.here.rank, store, keep, beside, trainer.alive)
+        asynchronous = not options.save_sync
+        trainer.saving = Saving(options.save, folder, start_state, trainer.ctx.rank, store, keep, asynchronous, trainer.alive)
         trainer.saving.replicas = trainer.replicas
-        trainer.stopping = Stopping(trainer.here.device, trainer.here.mesh.world)
-    if options.record_choices:
-        trainer.record_choices(options.record_choices, store)
+        trainer.stopping = Stopping(trainer.ctx.device, trainer.ctx.mesh.world)
+    if options.record_routing:
+        trainer.record_routing(options.record_routing, store)
     if found:
         trainer.load(found.folder, found.manifest, weights_only)
-    if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:
-        taken, steps = trainer.first, trainer.settings["steps"]
-        say = f"the checkpoint is at step {taken} and the run ends at step {steps}: nothing left to train; raise --steps"
-        print(f"lockstep: {say}", file=sys.stderr)
+    if trainer.first >= trainer.settings["steps"] and trainer.ctx.rank == 0:
+        done, steps = trainer.first, trainer.settings["steps"]
+        message = f"the checkpoint is at step {done} and the run ends at step {steps}: nothing left to train; raise --steps"
+        print(f"lockstep: {message}", file=sys.stderr)
 
 
-def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
+def checkpoint_to_load(trainer: Trainer, options: argparse.Namespace, store: dist.Store) -> Tuple:
     """The checkpoint to start from, if any, and whether only its weights are loaded."""
     own = options.elastic and steps_in(options.save)
     asked, weights_only = (options.resume or options.init, not options.resume)
@@ -158,35 +158,35 @@ def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
         return (trainer.find(asked, store, weights_only) if asked else None), weights_only
     try:
         return trainer.find(options.save, store), False
-    except AllDamaged as error:
+    except AllCorrupt as error:
         # A user who starts a run reads the error; an automatic restart must continue without one.
         if "LOCKSTEP_RESTART" not in os.environ:
             raise
-        trainer.passed = error.passed
-        trainer.begun = asked or "the first step"
-        if trainer.here.rank == 0:
-            for _, text in error.passed:
+        trainer.skipped_corrupt = error.skipped
+        trainer.resumed_from = asked or "the first step"
+        if trainer.ctx.rank == 0:
+            for _, text in error.skipped:
                 print(f"lockstep: {text}", file=sys.stderr, flush=True)
-            print(f"lockstep: no complete checkpoint in {options.save}: restarting from {trainer.begun}", file=sys.stderr, flush=True)
-        passed = trainer.passed
+            print(f"lockstep: no complete checkpoint in {options.save}: restarting from {trainer.resumed_from}", file=sys.stderr, flush=True)
+        skipped = trainer.skipped_corrupt
         found = trainer.find(asked, dist.PrefixStore("anew", store), weights_only) if asked else None
-        trainer.passed = passed + (found.passed if found else [])
+        trainer.skipped_corrupt = skipped + (found.skipped if found else [])
         return found, weights_only
 
 
-def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -> Optional[Metrics]:
+def open_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -> Optional[Metrics]:
     """On the rank that writes metrics; None on all others."""
-    if trainer.here.rank != trainer.program["reporter"]:
+    if trainer.ctx.rank != trainer.program["reporter"]:
         return None
-    device, restarted = trainer.here.device, "LOCKSTEP_RESTART" in os.environ
+    device, restarted = trainer.ctx.device, "LOCKSTEP_RESTART" in os.environ
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     if trainer.settings["data"]["kind"] != "tokens" and not restarted:
         print(SYNTHETIC, file=sys.stderr, flush=True)
-    write_run(folder, trainer.here.mesh.world, name, trainer.settings.get("expected"), restarted)
+    write_run(folder, trainer.ctx.mesh.world, name, trainer.settings.get("expected"), restarted)
     metrics = Metrics(options.metrics, TensorBoard(options.tensorboard, trainer.first + 1) if options.tensorboard else None)
     if restarted:
         metrics.restarted(trainer.first)
-    metrics.events(trainer.passed_over())
+    metrics.events(trainer.skipped_checkpoints())
     return metrics
 
 
@@ -196,13 +196,13 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         record = trainer.step(step - 1)
         # Before any rank saves: a state with a NaN loss is of no use. A skipped step has changed nothing.
         if metrics and "skipped" not in record and not math.isfinite(record["loss"]):
-            said = phrase("notFinite/loss", loss=str(record["loss"]))
-            metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]}, **said)
+            template = phrase("notFinite/loss", loss=str(record["loss"]))
+            metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]}, **template)
             raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warmup, or clip")
-        whence = trainer.whence(step)
+        trace_nan = trainer.trace_nan(step)
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
-        stop = trainer.stopping.agreed() if trainer.stopping else 0
+        stop = trainer.stopping.agreed_signal() if trainer.stopping else 0
         events: List[Dict] = []
         if trainer.faults:
             trainer.faults.after(trainer, step)
@@ -220,9 +220,9 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         if metrics:
             metrics.step(record, trainer.position(step)["data"])
             if trainer.profile:
-                trainer.profile.keep(record)
+                trainer.profile.record_step(record)
             dead = trainer.units.event(step, record["dead"]) if "dead" in record else None
-            metrics.events([*events, *(found for found in (whence, dead) if found)])
+            metrics.events([*events, *(found for found in (trace_nan, dead) if found)])
             if "skipped" in record:
                 severity = "note" if "scale" in record else "warning"
                 norm = record["gradientNorm"]
@@ -233,7 +233,7 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
             if metrics:
                 metrics.events(events)
         if isinstance(ending, ReplicasDiffer):
-            give_up_suspect(trainer)
+            remove_suspect_checkpoints(trainer)
         if ending:
             raise ending
     if trainer.stopping:
@@ -242,11 +242,11 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         raise trainer.replicas.failure()
 
 
-def give_up_suspect(trainer: Trainer) -> None:
+def remove_suspect_checkpoints(trainer: Trainer) -> None:
     """Removes checkpoints of a suspect state before any rank ends, since the run resumes from the latest one."""
-    if trainer.saving and trainer.here.rank == 0:
-        trainer.saving.take_back(trainer.replicas.equal)
-    all_here()
+    if trainer.saving and trainer.ctx.rank == 0:
+        trainer.saving.remove_after(trainer.replicas.equal)
+    barrier()
 
 
 def ends_after(trainer: Trainer, step: int, stop: int, elastic: bool) -> Optional[Exception]:
@@ -254,7 +254,7 @@ def ends_after(trainer: Trainer, step: int, stop: int, elastic: bool) -> Optiona
     if elastic and trainer.replicas and trainer.replicas.differ is not None:
         return trainer.replicas.failure()
     if trainer.overflows():
-        return least_scale(trainer, step)
+        return loss_scale_exhausted(trainer, step)
     if trainer.skips >= trainer.settings["mostSkips"]:
         return too_many_skips(trainer, step)
     return Stopped(stop, step) if stop and step < trainer.settings["steps"] else None
@@ -262,7 +262,7 @@ def ends_after(trainer: Trainer, step: int, stop: int, elastic: bool) -> Optiona
 
 def too_many_skips(trainer: Trainer, step: int) -> Skipped:
     """All ranks agree; rank 0 reports before any rank ends."""
-    if trainer.here.rank == 0:
+    if trainer.ctx.rank == 0:
         first = step - trainer.skips + 1
         which = f"steps {first} to {step} were" if step > first else f"step {step} was"
         norm = trainer.stage.result("normSquared").item()
@@ -270,17 +270,17 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
         left = f"parameters and optimizer state are unchanged since step {first - 1}"
         hint = "try a smaller lr, a warmup, or clip, check the data of these steps, or allow more (mostSkips)"
         print(f"lockstep: {which} skipped: {why}; {left}; {hint}", file=sys.stderr, flush=True)
-    all_here()
+    barrier()
     return Skipped()
 
 
-def least_scale(trainer: Trainer, step: int) -> Skipped:
+def loss_scale_exhausted(trainer: Trainer, step: int) -> Skipped:
     """All ranks agree: the loss scale cannot be reduced further."""
-    if trainer.here.rank == 0:
+    if trainer.ctx.rank == 0:
         why = f"the gradients of step {step} are NaN or Inf with the loss scale at its minimum, {trainer.before['scale']:.9g}"
         hint = "gradients overflow even unscaled: try a smaller lr, a warmup, or clip, or bf16, which has the range of f32"
         print(f"lockstep: {why}; {hint}", file=sys.stderr, flush=True)
-    all_here()
+    barrier()
     return Skipped()
 
 
@@ -315,7 +315,7 @@ def report(error: BaseException, watchdog: Watchdog) -> int:
 
 def peer_was_lost(error: BaseException) -> bool:
     """Whether a peer was lost: gloo, NCCL and the store each have their own wording."""
-    ours = isinstance(error, (Damaged, Refused))
+    ours = isinstance(error, (Corrupt, Refused))
     words = r"connection|broken pipe|peer|socket|nccl|timed? ?out|heartbeat"
     return isinstance(error, RuntimeError) and not ours and re.search(words, str(error), re.IGNORECASE) is not None
 
@@ -327,8 +327,8 @@ def out_of_memory(what: str, trainer: Optional[Trainer]) -> str:
     if trainer is None:
         return f"{parts[0]} before the first step"
     needs = trainer.program["memory"][trainer.stage.pp]["held"]
-    cuda = trainer.here.device.type == "cuda"
-    has = torch.cuda.get_device_properties(trainer.here.device).total_memory if cuda else math.inf
+    cuda = trainer.ctx.device.type == "cuda"
+    has = torch.cuda.get_device_properties(trainer.ctx.device).total_memory if cuda else math.inf
     parts.append(f"the program needs {needs / 2**30:.1f} GiB" + (f", the GPU has {has / 2**30:.1f}" if cuda else ""))
     if needs < 0.95 * has:
         parts.append("is another process using this device?")

@@ -6,16 +6,17 @@ one checkpoint is written at a time.
 import json
 import threading
 import time
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, Optional
 
 import torch
+import torch.distributed as dist
 
 from .lock import Refused
+from .offload import DiskTensor, Storage
 from .safetensors import NotFinite
-from .spaces import Held, OnDisk
 
 # Polling interval of the store, in seconds.
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 class NotSaved(Refused):
@@ -23,10 +24,10 @@ class NotSaved(Refused):
 
 
 class Writer:
-    """The writer of one rank. `beside`: writes in the background. `alive` is called during waits."""
+    """The writer of one rank. `asynchronous`: writes in the background. `alive` is called during waits."""
 
-    def __init__(self, store, beside: bool, alive):
-        self.store, self.beside, self.alive = store, beside, alive
+    def __init__(self, store: dist.Store, asynchronous: bool, alive: Callable[[], None]):
+        self.store, self.asynchronous, self.alive = store, asynchronous, alive
         self.thread: Optional[threading.Thread] = None
         # Outcomes of checkpoints since the last query.
         self.outcomes: List[Dict] = []
@@ -36,58 +37,58 @@ class Writer:
         self.copies: Dict[str, torch.Tensor] = {}
         self.stream = None
         # How long the last checkpoint blocked training, in seconds.
-        self.stood = 0.0
+        self.blocked_seconds = 0.0
 
-    def start(self, order, mine: Dict[str, Held], device: torch.device) -> None:
+    def start(self, task, own: Dict[str, Storage], device: torch.device) -> None:
         started = time.perf_counter()
         self.wait()
         # Tensors on disk may exceed memory: they are written as they are read.
-        if not self.beside or any(isinstance(values, OnDisk) for values in mine.values()):
-            self._write(order, mine, None)
+        if not self.asynchronous or any(isinstance(values, DiskTensor) for values in own.values()):
+            self._write(task, own, None)
         else:
-            copies, event = self._copy(mine, device)
-            self.thread = threading.Thread(target=self._write, args=(order, copies, event), daemon=True, name="writer")
+            copies, event = self._copy(own, device)
+            self.thread = threading.Thread(target=self._write, args=(task, copies, event), daemon=True, name="writer")
             self.thread.start()
-        self.stood = time.perf_counter() - started
+        self.blocked_seconds = time.perf_counter() - started
 
     def wait(self) -> None:
         """Waits for the checkpoint that is being written."""
         while self.thread and self.thread.is_alive():
-            self.thread.join(LOOK_SECONDS)
+            self.thread.join(POLL_SECONDS)
             self.alive()
         self.thread = None
 
     def ended(self) -> List[Dict]:
         """Outcomes of completed writes. Raises if no later write could succeed."""
-        told, self.outcomes = self.outcomes, []
-        for outcome in told:
+        results, self.outcomes = self.outcomes, []
+        for outcome in results:
             if outcome["lasting"]:
                 raise (NotFinite if outcome["lasting"] == NotFinite.__name__ else Refused)(outcome["error"])
-        return told
+        return results
 
     def finish(self) -> List[Dict]:
         """The same, after the last write. Raises if that checkpoint was not written."""
-        told = self.ended()
+        results = self.ended()
         if self.error:
             raise NotSaved(f"the last checkpoint could not be written: {self.error}")
-        return told
+        return results
 
-    def _copy(self, mine: Dict[str, torch.Tensor], device: torch.device):
+    def _copy(self, own: Dict[str, torch.Tensor], device: torch.device):
         """A snapshot of the state, and the event to wait for before it is read."""
         cuda = device.type == "cuda"
-        for name, values in mine.items():
+        for name, values in own.items():
             last = self.copies.get(name)
             if last is None or last.shape != values.shape or last.dtype != values.dtype:
                 self.copies[name] = torch.empty(values.shape, dtype=values.dtype, pin_memory=cuda)
-        copies = {name: self.copies[name] for name in mine}
+        copies = {name: self.copies[name] for name in own}
         if not cuda:
-            for name, values in mine.items():
+            for name, values in own.items():
                 copies[name].copy_(values.detach())
             return copies, None
         self.stream = self.stream or torch.cuda.Stream(device)
         self.stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(self.stream):
-            for name, values in mine.items():
+            for name, values in own.items():
                 copies[name].copy_(values.detach(), non_blocking=True)
                 if values.is_cuda:
                     values.record_stream(self.stream)
@@ -97,51 +98,51 @@ class Writer:
         torch.cuda.current_stream(device).wait_event(event)
         return copies, event
 
-    def _write(self, order, mine: Dict[str, Held], event) -> None:
+    def _write(self, task, own: Dict[str, Storage], event) -> None:
         try:
-            self._write_together(order, mine, event)
+            self._write_all(task, own, event)
         except Exception as error:  # the store is gone, because rank 0 is
-            self._end(order, {"error": _words(error), "lasting": ""})
+            self._end(task, {"error": _describe(error), "lasting": ""})
 
-    def _write_together(self, order, mine: Dict[str, Held], event) -> None:
+    def _write_all(self, task, own: Dict[str, Storage], event) -> None:
         if event is not None:
             event.synchronize()
-        self._tell(f"saved/{order.step}/{order.rank}", lambda: order.write_mine(mine))
-        if order.rank == 0:
-            self._tell(f"saved/{order.step}", lambda: self._seal(order))
-        self._end(order, self._told(f"saved/{order.step}"))
+        self._report(f"saved/{task.step}/{task.rank}", lambda: task.write_own(own))
+        if task.rank == 0:
+            self._report(f"saved/{task.step}", lambda: self._seal(task))
+        self._end(task, self._wait_for(f"saved/{task.step}"))
 
-    def _end(self, order, outcome: Dict) -> None:
+    def _end(self, task, outcome: Dict) -> None:
         self.error = outcome["error"]
-        self.outcomes.append({"step": order.step, "path": order.final, **outcome})
+        self.outcomes.append({"step": task.step, "path": task.final, **outcome})
 
-    def _seal(self, order) -> None:
+    def _seal(self, task) -> None:
         try:
             # Waits for all ranks: a late one would write into a folder that is gone.
-            told = [self._told(f"saved/{order.step}/{rank}") for rank in range(order.world)]
-            for said in told:
-                if said["error"]:
-                    raise Failed(said)
-            order.seal()
+            results = [self._wait_for(f"saved/{task.step}/{rank}") for rank in range(task.world)]
+            for outcome in results:
+                if outcome["error"]:
+                    raise Failed(outcome)
+            task.seal()
         except Exception:
-            order.abandon()
+            task.abandon()
             raise
 
-    def _tell(self, key: str, work) -> None:
-        said = {"error": "", "lasting": ""}
+    def _report(self, key: str, work) -> None:
+        outcome = {"error": "", "lasting": ""}
         try:
             work()
         except Failed as error:
-            said = error.said
+            outcome = error.outcome
         except Exception as error:
             lasting = type(error).__name__ if isinstance(error, (NotFinite, Refused)) else ""
-            said = {"error": _words(error), "lasting": lasting}
-        self.store.set(key, json.dumps(said))
+            outcome = {"error": _describe(error), "lasting": lasting}
+        self.store.set(key, json.dumps(outcome))
 
-    def _told(self, key: str) -> Dict:
-        while not _is_there(self.store, key):
-            time.sleep(LOOK_SECONDS)
-            if not self.beside:
+    def _wait_for(self, key: str) -> Dict:
+        while not _has(self.store, key):
+            time.sleep(POLL_SECONDS)
+            if not self.asynchronous:
                 self.alive()
         return json.loads(self.store.get(key))
 
@@ -149,18 +150,18 @@ class Writer:
 class Failed(Exception):
     """The error of another rank."""
 
-    def __init__(self, said: Dict):
-        super().__init__(said["error"])
-        self.said = said
+    def __init__(self, outcome: Dict):
+        super().__init__(outcome["error"])
+        self.outcome = outcome
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return str(error) or type(error).__name__
 
 
-def _is_there(store, key: str) -> bool:
+def _has(store, key: str) -> bool:
     if hasattr(store, "check"):
         return store.check([key])
     return True  # PyTorch 1 can only wait, and `get` does
