@@ -138,10 +138,10 @@ def sum_of_squares_of_many_tensors(bench: Bench) -> None:
 def rms_norm_and_its_gradients(width: int, bench: Bench) -> None:
     norms, x, dy, plus = bench.norms, bench.numbers(5, width), bench.numbers(5, width), bench.numbers(5, width)
     gain = bench.numbers(width, dtype=torch.float32)
-    with Takes(norms, "_norm_result"):
+    with Takes(norms, "_norm_like"):
         bench.same(lambda x, gain: norms.rms_norm_and_scale(x, gain, 1e-5), x, gain)
     scale = norms.rms_scale(x, 1e-5)
-    with Takes(norms, "_grads_result"):
+    with Takes(norms, "_grads_like"):
         bench.same(norms.rms_norm_grads, dy, x, gain, scale)
         bench.same(norms.rms_norm_grads, dy, x, gain, scale, plus)
 
