@@ -85,7 +85,7 @@ for (const command of ['simulate', 'explain'])
     match(out, /network \(a rank of pp 0\) +link +calls +bytes +per call +total\n.*nvlink/)
     match(out, /kernels \(a rank of pp 0\) +calls +FLOP\/byte +per call +total +bound\n/)
     match(out, /ridge point \d+\.?\d* FLOP\/byte: kernels above it are compute-bound/)
-    const tables = out.split('\n').filter(line => /total|nvlink|memory$|compute$/.test(line))
+    const tables = out.split('\n').filter(line => /total|nvlink|memory$|(?<!re)compute$/.test(line))
     for (const line of tables) ok(line.length <= 80, line)
   })
 

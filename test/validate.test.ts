@@ -289,7 +289,7 @@ test('lockstep validate --rows: errors, and what was set aside', async () => {
   equal(code, 0)
   match(out, /sc21-table2 +Narayanan et al\., SC21, table 2 +1 +\d/)
   match(out, /sc21-table2 +1 +recompute not printed/)
-  match(out, /GPT, tp 8, pp 12, dp 4, 384 x 1 sequences, recompute full, 1f1b on 384 a100-80/)
+  match(out, /GPT, tp 8, pp 12, dp 4, 384 x 1 sequences, recompute\s+full, 1f1b on 384 a100-80/)
 })
 
 test('lockstep validate --json is for machines', async () => {
