@@ -4,7 +4,6 @@
 // variants that kernels/variants.mjs has for the target, or, with --all, in all that the CPU has the vectors for.
 // LOCKSTEP_MARCH names another target than this CPU: x86-64-v3 has AVX2 and no more, x86-64 plain SSE.
 // --to FOLDER builds elsewhere.
-// With --first only the preferred variant is compiled, in half the time; a build with all of the target's is as good, and kept.
 // With --native the variants are timed for the native kernels only: WebAssembly times its own when it is first loaded.
 // With --cached it builds into the user's cache folder, one folder per version, sources, compiler and CPU, and prints where
 // the kernels are or why there are none: an installed package cannot count on writing to its own folder.
@@ -24,7 +23,6 @@ const compiler = process.env.CC ?? 'cc'
 const march = process.env.LOCKSTEP_MARCH ?? 'native'
 const tune = process.arch === 'arm64' ? `-mcpu=${march}` : `-march=${march}`
 const all = process.argv.includes('--all')
-const first = process.argv.includes('--first')
 // Not -ffast-math: exp cuts off its exponent by adding a large number, which it would cancel.
 const flags = ['-O3', tune, '-std=gnu11', '-fno-math-errno', '-fno-trapping-math', '-fPIC', '-fvisibility=hidden']
 const headers = headersFolder()
@@ -59,10 +57,9 @@ async function cacheFor(name) {
 /** The checksum of what was built: a file that was cut off ends the process that loads it. */
 const sumOf = file => createHash('sha256').update(readFileSync(file)).digest('hex')
 
-function fingerprint(version, onlyFirst) {
+function fingerprint(version) {
   const hash = createHash('sha256')
-  const parts = [version, cpus()[0]?.model ?? '', process.arch, ...flags, all, ...(onlyFirst ? ['first'] : [])]
-  for (const part of parts) hash.update(`${part}\n`)
+  for (const part of [version, cpus()[0]?.model ?? '', process.arch, ...flags, all]) hash.update(`${part}\n`)
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, 'kernels', name)))
   return hash.digest('hex')
 }
@@ -81,8 +78,7 @@ function versionOf(command) {
 function variantsHere() {
   const macros = execFileSync(compiler, [...flags, '-dM', '-E', '-x', 'c', '/dev/null'], { encoding: 'utf8' })
   const target = targetOf(macros)
-  const own = variants.filter(({ bytes, targets }) => (all ? bytes <= vectorBytes[target] : targets.includes(target)))
-  return first ? own.slice(0, 1) : own
+  return variants.filter(({ bytes, targets }) => (all ? bytes <= vectorBytes[target] : targets.includes(target)))
 }
 
 /** What is compiled: the name of an object, the source, and its own flags. Long sources first, so that no core waits for one at the end. */
@@ -126,15 +122,15 @@ async function compile(addon, hash) {
 /** Builds what is not there, and says what is: `{ built, path }` or `{ built: false, reason }`. */
 async function build() {
   const version = versionOf(compiler)
-  const hash = version && fingerprint(version, first)
+  const hash = version && fingerprint(version)
   const name = `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}-${hash?.slice(0, 16)}`
   const folder = cached ? await cacheFor(name) : beside
   const [path, record] = [join(folder, 'lockstep.node'), join(folder, 'native.json')]
   const last = recordIn(record)
   const isThere = existsSync(path)
-  const isOfThese = hash && (last.hash === hash || last.hash === fingerprint(version, false))
-  if (isOfThese && (last.built ? isThere && sumOf(path) === last.sum : true)) return { ...last, path }
-  if (isOfThese && isThere && last.sum) console.error(`lockstep: ${path} is damaged: it is built again`)
+  if (hash && last.hash === hash && (last.built ? isThere && sumOf(path) === last.sum : true)) return { ...last, path }
+  if (hash && last.hash === hash && isThere && last.sum)
+    console.error(`lockstep: ${path} is damaged: it is built again`)
   const result = await attempt(version, hash, path)
   if (!cached || version) {
     mkdirSync(folder, { recursive: true, mode: cached ? 0o700 : 0o777 })

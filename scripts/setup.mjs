@@ -1,6 +1,6 @@
 // Builds what a fresh clone needs before `npm start` or `npm test`, and after a change what has changed. Every phase checks first whether its
 // output is up to date, so a second start costs only the checks. Phases that do not depend on each other run side by side.
-//   --start     what `npm start` needs: modules without type checking, the bundled command line, native kernels in their preferred variant
+//   --start     what commands need: modules without type checking, the bundled command line, the native kernels
 //   --packages  the npm packages only
 import { spawn } from 'node:child_process'
 import { existsSync, realpathSync, statSync } from 'node:fs'
@@ -68,7 +68,7 @@ async function build() {
       await node('removing types', 'scripts/build-modules.mjs')
       await bundle()
     }
-    await Promise.all([modules(), kernels('--native', ...(isImported ? [] : ['--first']))])
+    await Promise.all([modules(), kernels('--native')])
     if (age('dist/studio/page/index.html') > 0) await studio()
   } else {
     const compile = async () => {
