@@ -22,7 +22,7 @@ import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { isCovered, recordCoverage } from './mutate/coverage.mjs'
+import { compiledOf, isCovered, recordCoverage } from './mutate/coverage.mjs'
 import { EmittedJobs } from './mutate/emitted.mjs'
 import { excused } from './mutate/excused.mjs'
 import { mutantsOf } from './mutate/javascript.mjs'
@@ -58,7 +58,6 @@ const allSources = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .filter(name => /\.(ts|py)$/.test(name) && targets.some(target => target.sources.test(name)))
 const sources = allSources.filter(name => words.length === 0 || words.some(word => name.includes(word))).sort()
 
-const compiledOf = source => join('dist', source.replace(/\.ts$/, '.js'))
 /** Emitted jobs, from the first mutant that needs them. */
 let emitted
 /** What is changed: the compiled module, or the Python file itself. */

@@ -19,6 +19,9 @@ export const testFiles = () =>
     .map(name => name.replace('.test.ts', ''))
     .filter(name => existsSync(`dist/test/${name}.test.js`))
 
+/** The compiled module of a source. */
+export const compiledOf = source => join('dist', source.replace(/\.ts$/, '.js'))
+
 const hashOf = files => {
   const hash = createHash('sha256')
   for (const file of files) hash.update(existsSync(file) ? readFileSync(file) : '')
@@ -55,9 +58,8 @@ async function coverageOf(name, modules, kept) {
   const file = `dist/test/${name}.test.js`
   const path = join(kept, `${name}.json`)
   const known = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined
-  const keyOf = sources =>
-    hashOf([file, ...sources.map(source => source.replace(/\.ts$/, '.js').replace(/^/, 'dist/'))])
-  if (known && known.key === keyOf(Object.keys(known.sources))) return known
+  const keyOf = sources => hashOf([file, ...sources.map(compiledOf)])
+  if (known?.how === 'passed' && known.key === keyOf(Object.keys(known.sources))) return known
   const folder = mkdtempSync(join(tmpdir(), 'lockstep-coverage-'))
   const begin = performance.now()
   const how = await runTest(file, { env: { NODE_V8_COVERAGE: folder, LOCKSTEP_TESTS: 'fast' }, limit: 300 })
@@ -71,9 +73,7 @@ async function coverageOf(name, modules, kept) {
 
 /** The test files, the quickest first, with what each runs of these sources. */
 export async function recordCoverage(sources, root, home) {
-  const modules = new Map(
-    sources.map(source => [pathToFileURL(join(root, 'dist', source.replace(/\.ts$/, '.js'))).href, source]),
-  )
+  const modules = new Map(sources.map(source => [pathToFileURL(join(root, compiledOf(source))).href, source]))
   const kept = join(home, 'dist/mutate/coverage')
   mkdirSync(kept, { recursive: true })
   const made = []

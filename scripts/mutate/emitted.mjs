@@ -2,13 +2,13 @@
  * Mutants of the generated runtime: each is judged by the conformance jobs whose ranks execute the changed line, the quickest
  * first, against what the same jobs compute without the change.
  */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const runtime = 'src/emit/runtime'
-const covered = join(import.meta.dirname ?? new URL('.', import.meta.url).pathname, 'covered.py')
+const covered = fileURLToPath(new URL('covered.py', import.meta.url))
 /** Jobs that judge a mutant, and how far losses and parameters may be off, as test/conformance.ts has it for f64. */
 const [mostJobs, bound] = [6, 1e-10]
 
@@ -62,10 +62,9 @@ export class EmittedJobs {
   }
 
   async #add(job) {
-    const lines = join(job.folder, 'lines')
-    mkdirSync(lines)
+    const lines = mkdtempSync(join(this.#folder, 'lines'))
     const begin = performance.now()
-    const [result] = await this.#run([job], join(this.#root, runtime), lines)
+    const result = await this.#run(job, join(this.#root, runtime), lines)
     const found = {}
     for (const name of readdirSync(lines))
       for (const [file, numbers] of Object.entries(JSON.parse(readFileSync(join(lines, name), 'utf8'))))
@@ -73,22 +72,19 @@ export class EmittedJobs {
     if (result) this.#jobs.push({ ...job, ms: performance.now() - begin, result, lines: found })
   }
 
-  /** The results of jobs with the runtime of a folder; undefined for one that fails. */
-  async #run(jobs, from, lines) {
+  /** The result of a job with the runtime of a folder; undefined if it fails. `lines`: a folder for what its ranks execute. */
+  async #run({ title, folder: source, ranks, steps }, from, lines) {
     const folder = join(this.#folder, `run${this.#runs++}`)
-    const list = jobs.map(({ title, folder: source, ranks, steps }, i) => {
-      cpSync(source, join(folder, `${i}`), { recursive: true })
-      return { title, folder: `${i}`, ranks, steps, runs: [['f64', false]] }
-    })
-    cpSync(from, join(folder, '0/runtime'), { recursive: true, filter: name => !/__pycache__/.test(name) })
-    writeFileSync(join(folder, 'list.json'), JSON.stringify(list))
-    const script = join(this.#root, 'test/emit_many.py')
-    const args = [script, join(folder, 'list.json')]
+    cpSync(source, join(folder, 'job'), { recursive: true })
+    cpSync(from, join(folder, 'job/runtime'), { recursive: true, filter: name => !/__pycache__/.test(name) })
+    const list = join(folder, 'list.json')
+    writeFileSync(list, JSON.stringify([{ title, folder: 'job', ranks, steps, runs: [['f64', false]] }]))
+    const args = [join(this.#root, 'test/emit_many.py'), list]
     const env = { CASE_SECONDS: '40' }
     await (await this.#forking.start(lines ? [covered, ...args, lines] : args, { cwd: folder, env })).done
-    const results = list.map(each => resultIn(join(folder, each.folder)))
+    const result = resultIn(join(folder, 'job'))
     rmSync(folder, { recursive: true, force: true })
-    return results
+    return result
   }
 
   /** The title of the first job that notices it; null where none does, undefined where none executes the line. */
@@ -102,7 +98,7 @@ export class EmittedJobs {
     writeFileSync(file, Buffer.concat([text.subarray(0, start), Buffer.from(to), text.subarray(end)]))
     try {
       for (const job of jobs) {
-        const [result] = await this.#run([job], changed)
+        const result = await this.#run(job, changed)
         if (!result || !isNear(job.result, result)) return job.title
       }
       return null

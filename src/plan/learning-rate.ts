@@ -12,7 +12,7 @@ const falls = {
 
 type Rate = Pick<Training, 'optimizer' | 'lrSchedule' | 'steps'>
 
-/** The learning rate after a number of steps taken, by the schedule of the training. */
+/** The learning rate after a number of applied steps, by the schedule of the training. */
 export function lrAt({ optimizer: { lr }, lrSchedule, steps }: Rate, taken: number): number {
   const { kind, warmup, warmupFrom, minLr, cooldown, cooldownShape = 'linear', decaySteps: end = steps } = lrSchedule
   if (taken < warmup)

@@ -267,9 +267,10 @@ class Stage:
             self._store(bind[role], offset, value)
 
     def _store(self, buffer: int, offset: int, value) -> None:
-        capacity = self.padded.get((buffer, offset)) if self.padded else None
-        is_padded = capacity is not None and isinstance(value, torch.Tensor)
-        self.buffers[buffer][offset] = flat_buffers.padded(value, capacity) if is_padded else value
+        capacity = self.padded.get((buffer, offset))
+        if capacity is not None and isinstance(value, torch.Tensor):
+            value = flat_buffers.padded(value, capacity)
+        self.buffers[buffer][offset] = value
 
     def _start(self, name: str, bind: List[int], tag: str) -> None:
         """A call that starts a collective; the wait for its tag completes it."""

@@ -40,7 +40,7 @@ export interface EngineOptions extends StartOptions {
   readonly poison?: boolean
   /** Threads to use; without it the engine starts its own and ends them. */
   readonly pool?: Pool | undefined
-  /** Whether threads beside the ranks do their moves; without it, where a core is left for one. */
+  /** Whether copy threads run alongside the ranks; by default if a core is free for one. */
   readonly copiers?: boolean
   /** For tests of faults: called with everything in place, before the first step. */
   readonly tamper?: (lowered: LoweredProgram, memory: SharedArrayBuffer) => void
