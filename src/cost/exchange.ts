@@ -16,16 +16,20 @@ export interface Exchange {
   readonly copies: (parts: number) => number
 }
 
-/** `all-to-all`: each choice by itself. `once`: a token once to each part, as DeepEP and HybridEP do. */
-export type Transport = 'all-to-all' | 'once'
+/** `all-to-all`: each choice by itself. The others send a token once to each part: DeepEP, and HybridEP, which came later. */
+export type Transport = 'all-to-all' | 'deep-ep' | 'hybrid-ep'
+
+/** Whether a token travels once to each part, however many of its experts are there. */
+export const sendsOnce = (transport: Transport): boolean => transport !== 'all-to-all'
 
 /**
  * Of the bandwidth of a link, what is reached: between devices that are close, and over a network. Fitted on half of the rows of
- * validation/exchanges.csv (the combines).
+ * validation/parts/exchanges.csv (the combines).
  */
 const reached: Readonly<Record<Transport, { readonly near: number; readonly far: number }>> = {
   'all-to-all': { near: 0.7, far: 0.87 },
-  once: { near: 0.86, far: 0.97 },
+  'deep-ep': { near: 0.71, far: 0.71 },
+  'hybrid-ep': { near: 0.86, far: 0.97 },
 }
 
 /** Seconds in one direction, where all ranks send as much. */

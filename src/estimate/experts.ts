@@ -3,7 +3,7 @@
  * and edp x ep x etp for the experts, the last varying fastest. A rank of the second grid holds count / ep experts, of
  * each an etp-th, and works on the rows that its part of the tokens send there.
  */
-import { dataRanks, type MeshAxis } from '../base/index.js'
+import { dataRanks, gcd, type MeshAxis } from '../base/index.js'
 import type { Split } from './setup.js'
 import type { Experts, Shape } from './shape.js'
 
@@ -68,14 +68,51 @@ export function expertLoad(shape: Shape, experts: Experts, split: ExpertSplit, i
 }
 
 /**
- * Parts that the experts of one token lie in, of so many equal parts, on average: each is left out if all its experts
- * are. With groups all experts of a token are in a few of them.
+ * Parts that the experts of one token lie in, of `parts` equal parts, on average: each is left out if it holds none of
+ * them. Group-limited routing draws them from `chosen` of `all` groups: a part may hold some of those, or none.
  */
-export function partsOfToken({ count, active, groups }: Experts, parts: number): number {
-  const all = groups ? Math.max(1, (count * groups.chosen) / groups.all) : count
-  const among = groups ? Math.max(1, (parts * groups.chosen) / groups.all) : parts
-  const each = all / among
+export function partsOfToken({ count, active, groups = { all: 1, chosen: 1 } }: Experts, parts: number): number {
+  const { all, chosen } = groups
+  const each = count / all
+  const pool = chosen * each
+  // Groups and parts line up again after so many parts.
+  const period = Number.isInteger(parts) ? parts / gcd(parts, all) : 1
+  let reached = 0
+  for (let part = 0; part < period; part++)
+    for (const [held, share] of expertsHeld(part / parts, (part + 1) / parts, { all, chosen, each }))
+      reached += share * (1 - missing(pool, held, active))
+  return (parts * reached) / period
+}
+
+/** The probability that none of `active` experts drawn from `pool` is one of `held`. */
+function missing(pool: number, held: number, active: number): number {
   let missed = 1
-  for (let i = 0; i < active; i++) missed *= Math.max(0, all - each - i) / (all - i)
-  return Math.min(parts, among * (1 - missed))
+  for (let i = 0; i < active; i++) missed *= Math.max(0, pool - held - i) / (pool - i)
+  return missed
+}
+
+/** How many experts of the chosen groups lie between two fractions of all experts, and how likely each number is. */
+function expertsHeld(
+  from: number,
+  to: number,
+  { all, chosen, each }: { readonly all: number; readonly chosen: number; readonly each: number },
+): readonly (readonly [held: number, probability: number])[] {
+  // Groups one by one: the number of chosen ones so far and the experts these have here, with their probability.
+  let states = new Map<string, readonly [picked: number, held: number, probability: number]>([['0 0', [0, 0, 1]]])
+  for (let group = 0; group < all; group++) {
+    const here = Math.round(each * Math.max(0, Math.min(to * all, group + 1) - Math.max(from * all, group)) * 1e6) / 1e6
+    const next: typeof states = new Map()
+    const add = (picked: number, held: number, probability: number) => {
+      if (probability === 0) return
+      const key = `${picked} ${held}`
+      next.set(key, [picked, held, probability + (next.get(key)?.[2] ?? 0)])
+    }
+    for (const [picked, held, probability] of states.values()) {
+      const pick = (chosen - picked) / (all - group)
+      add(picked + 1, held + here, probability * pick)
+      add(picked, held, probability * (1 - pick))
+    }
+    states = next
+  }
+  return [...states.values()].map(([, held, probability]) => [held, probability])
 }

@@ -5,7 +5,15 @@
 
 import { activationBytes } from '../base/index.js'
 import { collectiveKinds } from '../cluster/index.js'
-import { type Collective, hopsOf, type Kernel, priceCollective, priceExchange, priceInStep } from '../cost/index.js'
+import {
+  type Collective,
+  hopsOf,
+  type Kernel,
+  priceCollective,
+  priceExchange,
+  priceInStep,
+  sendsOnce,
+} from '../cost/index.js'
 import {
   embeddingParameters,
   expertParameters,
@@ -199,7 +207,7 @@ function exchangeSeconds({ shape, cluster, precision, software }: Omit<Setup, 's
   const { ep, etp = 1, imbalance = 1 } = cut
   const transport = software.exchange ?? 'all-to-all'
   const bytes = routedTokens(shape, cut) * shape.embed * activationBytes(precision) * imbalance
-  const copies = (parts: number) => (transport === 'once' ? partsOfToken(experts, parts) : experts.active)
+  const copies = (parts: number) => (sendsOnce(transport) ? partsOfToken(experts, parts) : experts.active)
   const way = priceExchange({ bytes, group: { size: ep, stride: etp }, transport, copies }, cluster)
   const rows = etp * experts.active * bytes
   const split = (kind: Collective['kind']) =>

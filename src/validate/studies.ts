@@ -359,7 +359,7 @@ export const studies: Readonly<Record<string, Study>> = {
     source: /Automodel/,
     family: 'llama',
     framework: 'torchtitan-compiled',
-    software: () => ({ exchange: 'once', routing: { bytes: 20, seconds: 0.1e-3 } }),
+    software: () => ({ exchange: 'hybrid-ep', routing: { bytes: 20, seconds: 0.1e-3 } }),
     figure: 'megatron',
     known: row => ({ ...(row.recompute === 'not said' && { recompute: 'none' }), ...windowOf(row) }),
   },

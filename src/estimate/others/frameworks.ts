@@ -67,7 +67,7 @@ const megatron2024: Software = {
 const megatron2025: Software = {
   ...megatron2024,
   name: 'megatron-2025',
-  exchange: 'once',
+  exchange: 'hybrid-ep',
   exposed: { ...megatron2024.exposed, ep: 0.1 },
   routing: { bytes: 60, seconds: 0.7e-3 },
   launch: { ...megatron2024.launch, forward: 0, backward: 0 },
