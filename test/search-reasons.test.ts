@@ -1,9 +1,9 @@
 /** Moves, neighbours, sensitivity, scaling: the reasons behind a choice are prices like any other. */
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { clusterOf } from '../src/cluster/index.js'
-import type { Split } from '../src/estimate/index.js'
-import { check } from '../src/plan/index.js'
+import { type Split, splitOf } from '../src/estimate/index.js'
+import { check, Job, scheduleNames } from '../src/plan/index.js'
 import {
   differencesOf,
   fit,
@@ -65,6 +65,77 @@ test('neighbours: a ratio is that of two prices, and its changes are differences
     for (const { part, seconds } of verdict.changes)
       equal(seconds, plan.estimate.parts[part] - from.estimate.parts[part])
   }
+})
+
+/** What a reader of a label would write into the job file: the fields that it names, and nothing else. */
+function applied(label: string, from: Job): Job {
+  const plan: Record<string, unknown> = structuredClone(from.plan)
+  let microbatch = from.training.globalBatch / (from.plan.dp * from.plan.microbatches)
+  const parts = label.split(', ')
+  while (parts.length > 0) {
+    const part = parts.shift() as string
+    const [word, value, ...rest] = part.split(' ')
+    const times = /^([x/])(\d+)$/.exec(value ?? '')
+    if (times)
+      plan[word] = times[1] === 'x' ? Number(plan[word]) * Number(times[2]) : Number(plan[word]) / Number(times[2])
+    else if (word === 'microbatch') microbatch = Number(value)
+    else if (word === 'zero') plan.zero = Number(value)
+    else if (part.startsWith('sequence parallel')) plan.sequenceParallel = rest[0] === 'on'
+    else if (part === 'layers even') delete plan.layers
+    else if (word === 'layers') {
+      const last = (parts.shift() as string).split(' ')[1]
+      const held = (text: string) => (text === 'none' ? 0 : Number(text))
+      plan.layers = { first: held(rest[0]), last: held(last) }
+    } else if (word === 'attention')
+      plan.attention = rest.length === 0 ? value : { ulysses: Number(rest[0]), ring: Number(rest[3]) }
+    else if ((scheduleNames as readonly string[]).includes(word)) {
+      plan.schedule = word
+      delete plan.chunks
+      if (parts[0]?.endsWith('chunks')) plan.chunks = Number.parseInt(parts.shift() as string, 10)
+    } else {
+      ok(['recompute', 'reduce', 'gather', 'expertCapacity'].includes(word), part)
+      plan[word] = value
+    }
+  }
+  plan.microbatches = from.training.globalBatch / (Number(plan.dp) * microbatch)
+  return Job.parse({ ...from, plan })
+}
+
+test('neighbours: a plan with the fields that its label names written into the job, and no others, is the one predicted', () => {
+  const ask = { devices: 16, batch: 64, layers: 12 }
+  const plain = requestOf({ ...ask, software: 'lockstep' })
+  const long = requestOf({ ...ask, software: 'lockstep', seq: 32768 })
+  const from: [typeof request, Partial<Split>][] = [
+    [plain, { dp: 16, zero: 1, microbatches: 4 }],
+    [plain, { dp: 16, zero: 3, reduce: 'step', gather: 'step', microbatches: 4 }],
+    [plain, { dp: 8, tp: 2, zero: 2, reduce: 'step', microbatches: 4, microbatch: 2, recompute: 'full' }],
+    [plain, { dp: 2, tp: 2, pp: 4, zero: 1, microbatches: 16, microbatch: 2, sequenceParallel: true }],
+    [plain, { dp: 4, pp: 4, microbatches: 16, schedule: 'interleaved', chunks: 3 }],
+    [plain, { dp: 4, pp: 4, microbatches: 16, layers: [2, 4, 4, 2] }],
+    [long, { dp: 4, cp: 4, zero: 1, microbatches: 16, ring: true }],
+  ]
+  let compared = 0
+  for (const [request, fields] of from) {
+    const now = { ...plainSplit, ...fields }
+    const job = jobOf(request, now)
+    for (const { move, plan } of neighboursOf(request, priceOf(request, now))) {
+      if (!plan) continue
+      const label = showSentence(move.change)
+      const split = splitOf(applied(label, job), '1f1b')
+      const { estimate, bytes } = priceOf(request, split)
+      deepEqual([label, estimate.step, bytes], [label, plan.estimate.step, plan.bytes])
+      compared++
+    }
+  }
+  ok(compared > 100, `${compared}`)
+})
+
+test('neighbours: zero 3 that gathers once per step says so', () => {
+  const gpt = requestOf({ devices: 32, batch: 256, software: 'lockstep' })
+  const from = priceOf(gpt, { ...plainSplit, dp: 32, zero: 1, microbatches: 8 })
+  const three = neighboursOf(gpt, from).find(({ plan }) => plan?.split.zero === 3)
+  equal(three?.plan?.split.gather, 'step')
+  match(showSentence(three!.move.change), /^zero 3, (reduce step, )?gather step$/)
 })
 
 test('neighbours: what a constraint forbids is said to be unwanted', () => {

@@ -90,6 +90,15 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
   'move/schedule': [{ schedule: 'interleaved', chunks: 4 }, 'interleaved, 4 chunks'],
   'move/layers': [{ first: 5, last: 0 }, 'layers first 5, last none'],
   'move/layers-even': [{}, 'layers even'],
+  'move/several': [
+    {
+      changes: [
+        { code: 'move/mesh', values: { more: 'pp', less: 'dp', by: 2 } },
+        { code: 'move/layers', values: { first: 5, last: 0 } },
+      ],
+    },
+    'pp x2, dp /2, layers first 5, last none',
+  ],
   'verdict/same': [{}, 'no change'],
   'verdict/slower': [{ by: 0.032 }, '3.2 % slower'],
   'verdict/faster': [{ by: 0.25 }, '25.0 % faster'],

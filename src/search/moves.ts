@@ -4,9 +4,9 @@
  */
 import { type AxisSizes, divisors, type MeshAxis, type Said, sizesOf } from '../base/index.js'
 import { roomForRows, type Split } from '../estimate/index.js'
-import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
+import { type ScheduleName, scheduleFacts, scheduleNames, usualRows } from '../plan/index.js'
 import type { MoveValues, ReasonValues } from './neighbour-words.js'
-import { endsOf } from './reading-words.js'
+import { endsOf, showEnds } from './reading-words.js'
 import type { Request } from './request.js'
 import { longSequence, meetingName, meetingsAlong, pipelinesOf, rooms, searchedAxes, zerosOf } from './space.js'
 
@@ -18,6 +18,58 @@ export interface Move {
   readonly splits: readonly Split[]
   /** Why there are none. */
   readonly refused?: Said<ReasonValues>
+}
+
+/**
+ * The change from one plan to another as it would be written in a job file: the decision, and every other field that must change with
+ * it. Fields that are not named stay as they are.
+ */
+export function changeTo(change: Move['change'], from: Split, to: Split): Move['change'] {
+  const named = change.code === 'move/zero' ? zeroChange(from, to) : change
+  const changes = [named, ...consequences(from, to).filter(({ code }) => topicOf(code) !== topicOf(change.code))]
+  return changes.length === 1 ? named : { code: 'move/several', values: { changes } }
+}
+
+/** To even layers or to others is the same kind of change. */
+const topicOf = (code: Move['change']['code']): string => (code === 'move/layers-even' ? 'move/layers' : code)
+
+/** What differs between two plans beside their axes, as single changes. */
+function consequences(from: Split, to: Split): Move['change'][] {
+  const isPipelined = to.pp > 1
+  const schedule = ({ pp, schedule, chunks }: Split) => (pp > 1 ? `${schedule} ${chunks}` : '1f1b 1')
+  const ends = ({ layers }: Split) => layers && showEnds(endsOf(layers))
+  const when = (differs: boolean, change: () => Move['change']): Move['change'][] => (differs ? [change()] : [])
+  return [
+    ...when(from.microbatch !== to.microbatch, () => ({
+      code: 'move/microbatch',
+      values: { microbatch: to.microbatch },
+    })),
+    ...when(zeroOf(from) !== zeroOf(to), () => zeroChange(from, to)),
+    ...when(to.tp > 1 && from.sequenceParallel !== to.sequenceParallel, () => ({
+      code: 'move/sequence-parallel',
+      values: { on: to.sequenceParallel },
+    })),
+    ...when(to.cp > 1 && meetingName(from) !== meetingName(to), () => ({
+      code: 'move/attention',
+      values: { meeting: meetingName(to) },
+    })),
+    ...when(from.rows !== to.rows, () => ({ code: 'move/rows', values: { rows: to.rows ?? usualRows } })),
+    ...when(from.recompute !== to.recompute, () => ({ code: 'move/recompute', values: { recompute: to.recompute } })),
+    ...when(isPipelined && schedule(from) !== schedule(to), () => toSchedule(to.schedule, to.chunks)),
+    ...when(isPipelined && ends(from) !== ends(to), () => toLayers(to.layers)),
+  ]
+}
+
+const zeroOf = ({ zero, reduce, gather }: Split): string => `${zero} ${reduce} ${gather}`
+
+/** A default is named where the plan it is applied to has the other. */
+const zeroChange = (from: Split, { zero, reduce, gather }: Split): Move['change'] => {
+  const reduced = zero >= 2 ? (reduce ?? (from.reduce && ('microbatch' as const))) : undefined
+  const gathered = zero === 3 ? (gather ?? (from.gather && ('use' as const))) : undefined
+  return {
+    code: 'move/zero',
+    values: { zero, ...(reduced && { reduce: reduced }), ...(gathered && { gather: gathered }) },
+  }
 }
 
 export type Topic = 'mesh' | 'batch' | 'zero' | 'recompute' | 'tensor' | 'attention' | 'rows' | 'schedule' | 'layers'
@@ -113,9 +165,12 @@ function zeroMoves({ reduce, gather, ...split }: Split): Move[] {
       return { change: { code: 'move/zero', values: { zero } }, topic: 'zero', splits }
     }),
     ...own.map((one): Move => {
-      const { zero, reduce, gather } = one
-      const values = { zero, ...(reduce && { reduce }), ...(gather && { gather }) }
-      return { change: { code: 'move/zero', values }, topic: 'zero', splits: [{ ...split, ...one }] }
+      const to = { ...split, ...one }
+      return {
+        change: zeroChange({ ...split, ...(reduce && { reduce }), ...(gather && { gather }) }, to),
+        topic: 'zero',
+        splits: [to],
+      }
     }),
   ]
 }

@@ -4,6 +4,8 @@ import {
   meshAxes,
   type Nothing,
   type Problem,
+  type Said,
+  sayIn,
   showGiB,
   showPercent,
   signedSeconds,
@@ -17,7 +19,7 @@ import { type Ends, showEnds } from './reading-words.js'
 export interface MoveValues {
   'move/mesh': { readonly more: MeshAxis; readonly less: MeshAxis; readonly by: number }
   'move/microbatch': { readonly microbatch: number }
-  'move/zero': Pick<Split, 'zero' | 'reduce' | 'gather'>
+  'move/zero': ZeroName
   'move/recompute': { readonly recompute: Split['recompute'] }
   'move/sequence-parallel': { readonly on: boolean }
   /** How keys meet queries along cp: 'ulysses 2 x ring 4'. */
@@ -27,6 +29,15 @@ export interface MoveValues {
   'move/schedule': { readonly schedule: string; readonly chunks?: number }
   'move/layers': Ends
   'move/layers-even': Nothing
+  /** A change and what else must change with it, in that order. */
+  'move/several': { readonly changes: readonly Said<MoveValues>[] }
+}
+
+/** What is sharded, and what moves once per step; the defaults (`microbatch`, `use`) are named where another plan moves it less often. */
+export interface ZeroName {
+  readonly zero: Split['zero']
+  readonly reduce?: 'step' | 'microbatch'
+  readonly gather?: 'step' | 'use'
 }
 
 /** By how much a part of a step changed. */
@@ -79,9 +90,9 @@ export const partWords: Readonly<Record<Part, string>> = {
 /** In whole percent. */
 export const showChance = (chance: number): string => `${Math.round(100 * chance)}%`
 
-/** 'zero 3, reduce step': what moves once a step, and not more often. */
-export const zeroName = ({ zero, reduce, gather }: Pick<Split, 'zero' | 'reduce' | 'gather'>): string =>
-  [`zero ${zero}`, ...(reduce ? ['reduce step'] : []), ...(gather ? ['gather step'] : [])].join(', ')
+/** 'zero 3, reduce step', in the fields of a job file. */
+export const zeroName = ({ zero, reduce, gather }: ZeroName): string =>
+  [`zero ${zero}`, ...(reduce ? [`reduce ${reduce}`] : []), ...(gather ? [`gather ${gather}`] : [])].join(', ')
 
 export const moveWords: Wording<MoveValues> = {
   'move/mesh': ({ more, less, by }) => `${more} x${by}, ${less} /${by}`,
@@ -94,6 +105,7 @@ export const moveWords: Wording<MoveValues> = {
   'move/schedule': ({ schedule, chunks }) => (chunks === undefined ? schedule : `${schedule}, ${chunks} chunks`),
   'move/layers': ends => `layers ${showEnds(ends)}`,
   'move/layers-even': () => 'layers even',
+  'move/several': ({ changes }) => changes.map(change => sayIn<MoveValues>(moveWords, change)).join(', '),
 }
 
 export const verdictWords: Wording<VerdictValues> = {

@@ -4,7 +4,7 @@ import type { Fit, Footprint, Parts, Split } from '../estimate/index.js'
 import { check } from '../plan/index.js'
 import { type Constraint, holds } from './constraint.js'
 import { fitOfPrice } from './fitting.js'
-import { type Move, movesFrom } from './moves.js'
+import { changeTo, type Move, movesFrom } from './moves.js'
 import type { Change, ReasonValues, VerdictValues } from './neighbour-words.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo } from './search.js'
@@ -19,6 +19,7 @@ export type Verdict =
 
 /** A single-change alternative to a plan: what changes, and whether it is faster, slower or impossible. */
 export interface Neighbour {
+  /** Where there is a plan, its change names every field that applying it takes. */
   readonly move: Move
   readonly verdict: Verdict
   /** The best plan with that change, if there is one. */
@@ -55,14 +56,19 @@ function judge(move: Move, { request, from, capacity, scale }: Context): Neighbo
   if (wanted.length === 0) return { move, verdict: { kind: 'unwanted', constraint: (broken[0] as Constraint).text } } // none is undefined
   const plans = wanted.map(split => scaledTo(priceOf(request, split), scale))
   const fitting = plans.filter(({ bytes }) => bytes <= capacity)
+  const applied = (plan: Priced): Move => ({ ...move, change: changeTo(move.change, from.split, plan.split) })
   if (fitting.length === 0) {
     const plan = plans.reduce((a, b) => (b.bytes < a.bytes ? b : a))
     const fit = fitOfPrice(request, plan)
-    return { move, plan, verdict: { kind: 'unfit', over: plan.bytes - capacity, grew: grown(from, plan), fit } }
+    return {
+      move: applied(plan),
+      plan,
+      verdict: { kind: 'unfit', over: plan.bytes - capacity, grew: grown(from, plan), fit },
+    }
   }
   const plan = fitting.reduce((a, b) => (b.estimate.step < a.estimate.step ? b : a))
   const ratio = plan.estimate.step / from.estimate.step
-  return { move, plan, verdict: { kind: 'timed', ratio, changes: changesOf(from, plan) } }
+  return { move: applied(plan), plan, verdict: { kind: 'timed', ratio, changes: changesOf(from, plan) } }
 }
 
 const noLayers: Said<ReasonValues> = { code: 'reason/layers', values: {} }

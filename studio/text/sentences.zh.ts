@@ -99,7 +99,11 @@ export const sentencesZh: Wording<SentenceValues> = {
   'move/mesh': v => `${v.more} ×${v.by}，${v.less} ÷${v.by}`,
   'move/microbatch': v => `微批次改为 ${v.microbatch} 条`,
   'move/zero': v =>
-    [`ZeRO ${v.zero}`, ...(v.reduce ? ['梯度每步归约一次'] : []), ...(v.gather ? ['参数每步收集一次'] : [])].join('，'),
+    [
+      `ZeRO ${v.zero}`,
+      ...(v.reduce ? [v.reduce === 'step' ? '梯度每步归约一次' : '梯度每个微批次归约一次'] : []),
+      ...(v.gather ? [v.gather === 'step' ? '参数每步收集一次' : '参数每次使用时收集'] : []),
+    ].join('，'),
   'move/recompute': v => again[v.recompute],
   'move/sequence-parallel': v => (v.on ? '开启序列并行' : '关闭序列并行'),
   'move/attention': v => `注意力改用 ${v.meeting}`,
@@ -107,6 +111,7 @@ export const sentencesZh: Wording<SentenceValues> = {
   'move/schedule': v => `调度 ${v.schedule}${v.chunks === undefined ? '' : `，每个 rank ${v.chunks} 个 chunk`}`,
   'move/layers': v => `层的划分：${ends(v)}`,
   'move/layers-even': () => '层均分',
+  'move/several': v => v.changes.map(change => sentenceZh(change)).join('；'),
 
   'verdict/same': () => '没有变化',
   'verdict/slower': v => `慢 ${percent(v.by)}`,
