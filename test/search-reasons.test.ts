@@ -1,11 +1,14 @@
 /** Moves, neighbours, sensitivity, scaling: the reasons behind a choice are prices like any other. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { GiB } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { type Split, splitOf } from '../src/estimate/index.js'
 import { check, Job, scheduleNames } from '../src/plan/index.js'
 import {
+  capacityOf,
   differencesOf,
+  explain,
   fit,
   jobOf,
   movesFrom,
@@ -14,11 +17,13 @@ import {
   priceOf,
   readingOf,
   reasonSentence,
+  requestOfJob,
   type ScalePoint,
   scale,
   search,
   sensitivityOf,
   showSentence,
+  whyImpossible,
 } from '../src/search/index.js'
 import { requestOf } from './search-requests.js'
 
@@ -153,6 +158,25 @@ test('a batch that a neighbour cannot share makes it impossible, with the reason
   const doubled = neighboursOf(odd, from).find(({ move }) => showSentence(move.change) === 'dp x2, tp /2')
   deepEqual(doubled?.verdict, { kind: 'impossible', why: { code: 'reason/batch', values: { batch: 6, dp: 4 } } })
   equal(showSentence(reasonSentence(doubled!)), 'a batch of 6 is not divisible by dp 4')
+})
+
+test('where nothing fits: each setting that is offered instead fits, by the price of a job that has it', () => {
+  const small = requestOf({ devices: 4, batch: 16, layers: 40, memory: 24, software: 'lockstep' })
+  equal(search(small, { keep: 1 }).best.length, 0)
+  const { cause, instead } = whyImpossible(small, devices => clusterOf('h100', devices, { memory: GiB(24) }))
+  equal(cause, 'memory')
+  const kinds = instead.map(({ kind }) => kind)
+  for (const kind of ['offload', 'lora', 'devices', 'memory'] as const) ok(kinds.includes(kind), `${kind}: ${kinds}`)
+  for (const { kind, best, said } of instead) {
+    if (kind !== 'offload' && kind !== 'lora') continue
+    const job = jobOf({ ...small, ...(said && { said }) }, best.split)
+    const priced = priceOf(requestOfJob(job, small.cluster), splitOf(job, '1f1b'))
+    ok(priced.bytes <= capacityOf(small), kind)
+    equal(priced.estimate.step, best.estimate.step, kind)
+  }
+  const explained = explain(small, jobOf(small, { ...plainSplit, dp: 4, microbatches: 4 }))
+  equal(explained.best, undefined)
+  ok(explained.impossible?.instead.some(({ kind }) => kind === 'offload'))
 })
 
 test('sensitivity: more memory and a faster network are never slower', () => {

@@ -6,6 +6,7 @@ import type { Job } from '../plan/index.js'
 import { clusterPrices, simulating } from '../simulate/index.js'
 import { isPriced, type JudgedChoice, pricingChoices } from './choice-prices.js'
 import { fitOfPrice } from './fitting.js'
+import { type ClusterAt, findingWhatWorks, type Impossible } from './impossible.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
@@ -27,6 +28,8 @@ export interface Explanation {
   readonly simulated: boolean
   /** The best plan, if any fits. */
   readonly best?: Priced
+  /** Where none fits: why, and what would make one possible. */
+  readonly impossible?: Impossible
 }
 
 export interface ExplainOptions {
@@ -34,6 +37,8 @@ export interface ExplainOptions {
   readonly own?: Program | undefined
   /** Seconds of a step, as it was measured. */
   readonly measured?: number | undefined
+  /** The same kind of cluster with another number of devices, to find out what would fit; without it no other number is tried. */
+  readonly clusterAt?: ClusterAt | undefined
 }
 
 /** Analyzes the plan of a job: what limits it, what each single change would do, and the best plan there is. */
@@ -41,7 +46,8 @@ export const explain = (request: Request, job: Job, options: ExplainOptions = {}
   finish(explaining(request, job, options))
 
 /** `explain` as a generator that yields the fraction done. */
-export function* explaining(request: Request, job: Job, { own, measured }: ExplainOptions): Work<Explanation> {
+export function* explaining(request: Request, job: Job, options: ExplainOptions): Work<Explanation> {
+  const { own, measured, clusterAt = () => undefined } = options
   const split = splitOf(job, '1f1b')
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
@@ -49,10 +55,12 @@ export function* explaining(request: Request, job: Job, { own, measured }: Expla
   const fit = own ? certainly(plan.bytes <= capacityOf(request)) : fitOfPrice(request, plan)
   const [best] = (yield* asPart(0, 0.5, searching(request, { keep: 1, front: false }))).best
   const neighbours = neighboursOf(request, plan, scale)
-  const choices = request.software.own ? yield* asPart(0.5, 1, pricingChoices(job, request.cluster)) : []
+  const impossible = best ? undefined : yield* asPart(0.5, 0.7, findingWhatWorks(request, clusterAt))
+  const choices = request.software.own ? yield* asPart(0.7, 1, pricingChoices(job, request.cluster)) : []
   return {
     ...{ job, request, plan, fit, scale, neighbours, choices, simulated: own !== undefined },
     ...(best && { best: scaledTo(best, scale) }),
+    ...(impossible && { impossible }),
   }
 }
 

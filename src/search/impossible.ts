@@ -4,11 +4,13 @@
  * every suggestion was searched and has a plan.
  */
 
-import { asPart, divisors, finish, type Work } from '../base/index.js'
+import { asPart, divisors, finish, precisionFacts, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
+import { ownSoftwareOf, shapeOf } from '../estimate/index.js'
+import { adaptersOf, Job } from '../plan/index.js'
 import { searchingAll } from './allowed.js'
 import { type Constraint, keeps } from './constraint.js'
-import type { Request } from './request.js'
+import type { Request, Said } from './request.js'
 import { capacityOf, type Priced, priceOf } from './search.js'
 import type { Sentence } from './sentences.js'
 import { type Group, groupsOf, layerSplitsOf, pipelinesOf, savingsOf, searchedAxes, splitFrom } from './space.js'
@@ -28,9 +30,11 @@ export interface Impossible {
 export type Cause = 'mesh' | 'memory'
 
 export interface Instead {
-  readonly kind: 'constraint' | 'devices' | 'batch' | 'memory'
+  readonly kind: 'constraint' | 'devices' | 'batch' | 'memory' | 'offload' | 'precision' | 'lora'
   /** What to change: 'without tp=8', '--devices 8', '12 GiB more memory'. */
   readonly change: Sentence
+  /** Settings of the job that change with it, beside what the plan says itself. */
+  readonly said?: Said
   /** The best plan then. */
   readonly best: Priced
 }
@@ -49,8 +53,9 @@ export function* findingWhatWorks(request: Request, clusterAt: ClusterAt): Work<
   yield 0.1
   const capacity = capacityOf(request)
   const found: readonly (Instead | undefined)[] = [
-    ...(yield* asPart(0.1, 0.3, withoutConstraints(request))),
-    ...(yield* asPart(0.3, 0.8, otherDevices(request, clusterAt))),
+    ...(yield* asPart(0.1, 0.25, withoutConstraints(request))),
+    ...(lightest ? yield* asPart(0.25, 0.4, lighterSettings(request)) : []),
+    ...(yield* asPart(0.4, 0.8, otherDevices(request, clusterAt))),
     ...(yield* asPart(0.8, 1, otherBatches(request))),
     moreMemory(request, lightest),
   ]
@@ -97,6 +102,61 @@ function* withoutConstraints(request: Request): Work<Instead[]> {
   const best = yield* asPart(1, 1, bestOf(without(all)))
   return best ? [{ kind: 'constraint', change: { code: 'instead/no-constraints', values: {} }, best }] : []
 }
+
+/** Settings that need less of a device and are not searched unless they are allowed: our own program's alone are in the cost model. */
+function* lighterSettings(request: Request): Work<Instead[]> {
+  const found: Instead[] = []
+  for (const { request: lighter, ...one } of request.software.own ? lighterRequests(request) : []) {
+    const best = yield* asPart(0, 1, bestOf(lighter))
+    if (best) found.push({ ...one, best })
+  }
+  return found
+}
+
+interface Lighter extends Pick<Instead, 'kind' | 'change' | 'said'> {
+  readonly request: Request
+}
+
+function lighterRequests(request: Request): Lighter[] {
+  const { allowed = [], said, model, shape } = request
+  const lora = said?.training.lora ? undefined : usualLora(request)
+  const adapters = lora && adaptersOf({ model, training: { lora } })
+  const pure = {
+    ...said,
+    plan: { ...storedIn(request), precision: 'pure-bf16' as const },
+    training: { ...said?.training },
+  }
+  const offload: Lighter = {
+    ...{ kind: 'offload', change: { code: 'instead/offload', values: {} } },
+    request: { ...request, allowed: [...allowed, 'offload'] },
+  }
+  const precision: Lighter = {
+    ...{ kind: 'precision', change: { code: 'instead/precision', values: { precision: 'pure-bf16' } }, said: pure },
+    request: { ...request, said: pure, software: ownSoftwareOf(pure.plan) },
+  }
+  const trained = lora && { ...said, training: { ...said?.training, lora } }
+  return [
+    ...(allowed.includes('offload') ? [] : [offload]),
+    ...(storedIn(request).precision === 'bf16' ? [precision] : []),
+    ...(trained && adapters
+      ? [
+          {
+            ...{ kind: 'lora', change: { code: 'instead/lora', values: { rank: lora.rank } }, said: trained },
+            request: { ...request, shape: shapeOf(model, shape.seq, adapters) ?? shape, said: trained },
+          } satisfies Lighter,
+        ]
+      : []),
+  ]
+}
+
+const storedIn = ({ precision, said }: Request): Pick<Job['plan'], 'precision' | 'rounding'> => ({
+  precision: said?.plan?.precision ?? precisionFacts[precision].plan,
+  rounding: said?.plan?.rounding ?? 'nearest',
+})
+
+/** Adapters as a job has them that says nothing more of them. */
+const usualLora = ({ model, shape, globalBatch }: Request) =>
+  Job.parse({ model, training: { seq: shape.seq, globalBatch, lora: {} } }).training.lora
 
 const mostDevices = 2 ** 16
 

@@ -78,10 +78,13 @@ function refusalOf(request: Request, split: Split): Said<ReasonValues> | undefin
   return problem && { code: 'reason/refused', values: { problem } }
 }
 
+/** What grew most; where nothing did, what takes most. */
 function grown(before: Priced, after: Priced): keyof Footprint {
   const kinds = Object.keys(after.estimate.memory) as (keyof Footprint)[] // the keys of a footprint are its kinds
   const growth = (kind: keyof Footprint) => after.estimate.memory[kind] - before.estimate.memory[kind]
-  return kinds.reduce((most, kind) => (growth(kind) > growth(most) ? kind : most))
+  const most = (of: (kind: keyof Footprint) => number) => kinds.reduce((a, b) => (of(b) > of(a) ? b : a))
+  const grew = most(growth)
+  return growth(grew) > 0 ? grew : most(kind => after.estimate.memory[kind])
 }
 
 /** The parts of a step that differ, most first; those that hardly do are left out. */

@@ -115,7 +115,7 @@ export const endsOf = (layers: readonly number[]): Ends => ({ first: layers[0] ?
 export const readingWords: Wording<ReadingValues> = {
   'fit/one-device': v => `${state(v)}: fits on one device`,
   'fit/shared': v => `${state(v)}: needs at least ${v.devices} devices`,
-  'tp/none': () => 'no tensor parallelism: its collectives would cost more than they save',
+  'tp/none': () => 'no tensor parallelism: no layer is split',
   'tp/torus': v => `tp ${v.tp} along the torus${sequence(v)}`,
   'tp/within-node': v => `tp ${v.tp} stays within the ${v.node} of ${v.size} (${v.link})${sequence(v)}`,
   'tp/across-nodes': v => `tp ${v.tp} extends beyond the ${v.node} of ${v.size} (${v.link})${sequence(v)}`,

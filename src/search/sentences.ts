@@ -4,6 +4,7 @@
 import {
   either,
   type Nothing,
+  type PlanPrecision,
   type Said,
   sayIn,
   showBytes,
@@ -54,6 +55,9 @@ interface InsteadValues {
   'instead/devices': { readonly devices: number }
   'instead/batch': { readonly batch: number }
   'instead/memory': { readonly bytes: number }
+  'instead/offload': Nothing
+  'instead/precision': { readonly precision: PlanPrecision }
+  'instead/lora': { readonly rank: number }
 }
 
 export interface Difference {
@@ -138,6 +142,9 @@ const insteadWords: Wording<InsteadValues> = {
   'instead/devices': ({ devices }) => `--devices ${devices}`,
   'instead/batch': ({ batch }) => `--global-batch ${batch}`,
   'instead/memory': ({ bytes }) => `${showBytes(bytes)} more memory`,
+  'instead/offload': () => '--allow offload',
+  'instead/precision': ({ precision }) => `precision: ${precision}`,
+  'instead/lora': ({ rank }) => `LoRA of rank ${rank}`,
 }
 
 /** 'x2', '/2' */
@@ -162,7 +169,7 @@ const summaryWords: Wording<SummaryValues> = {
   'fit/unlikely': ({ chance, condition }) =>
     `may not fit (${showChance(chance)} probability of fitting): it fits if ${sayIn<ConditionValues>(conditionWords, condition)}`,
   'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the usable ${showGiB(room)}`,
-  'best/none': () => 'no plan fits; run lockstep plan for alternatives',
+  'best/none': () => 'no plan of this model and batch fits these devices',
   'best/this': () => 'this one, by estimate',
   'best/fits': ({ step }) => `${showSeconds(step)}, by estimate: the fastest that fits`,
   'best/faster': ({ step, gain }) => `${showSeconds(step)}, ${showPercent(gain)} faster, by estimate`,

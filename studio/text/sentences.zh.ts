@@ -67,7 +67,7 @@ const scaled = ({ by }: { readonly by: number }): string => (by < 1 ? `÷${1 / b
 export const sentencesZh: Wording<SentenceValues> = {
   'fit/one-device': v => `${state(v)}：一张卡就放得下`,
   'fit/shared': v => `${state(v)}：至少要 ${v.devices} 张卡来分摊`,
-  'tp/none': () => '不用张量并行：它的集合通信得不偿失',
+  'tp/none': () => '不用张量并行：层内不切分',
   'tp/torus': v => `tp ${v.tp} 沿 torus 展开${sequence(v)}`,
   'tp/within-node': v => `tp ${v.tp} 不出${level(v.node)}（每个 ${v.size} 张卡，${v.link}）${sequence(v)}`,
   'tp/across-nodes': v => `tp ${v.tp} 跨出了${level(v.node)}（每个 ${v.size} 张卡，${v.link}）${sequence(v)}`,
@@ -144,6 +144,9 @@ export const sentencesZh: Wording<SentenceValues> = {
   'instead/devices': v => `改用 ${v.devices} 张卡`,
   'instead/batch': v => `全局 batch 改为 ${v.batch}`,
   'instead/memory': v => `每张卡多 ${bytes(v.bytes)} 显存`,
+  'instead/offload': () => '允许卸载（offload）',
+  'instead/precision': v => `precision 改为 ${v.precision}`,
+  'instead/lora': v => `只训练秩为 ${v.rank} 的 LoRA`,
 
   'what-if/network': v => `网络带宽 ${scaled(v)}`,
   'what-if/memory': v => `显存 ${scaled(v)}`,

@@ -24,7 +24,7 @@ import {
   showSentence,
 } from '../../search/index.js'
 import { type RankLoad, rankLoadOf } from '../../simulate/index.js'
-import { loadCluster } from '../files/load-cluster.js'
+import { clusterIfAny, loadCluster } from '../files/load-cluster.js'
 import { requireOutputs } from '../files/outputs.js'
 import { jobTextWith, loadWithText, provenance } from '../files/planned-job.js'
 import { programOf } from '../files/program.js'
@@ -32,11 +32,11 @@ import type { Io } from '../io.js'
 import { choiceLegend, choiceLines } from '../text/choice-text.js'
 import { colorsOf } from '../text/colors.js'
 import { kernelLines, trafficLines } from '../text/loads.js'
-import { neighbourLines, partsLines } from '../text/plan-text.js'
+import { neighbourLines, partsLines, worksLines } from '../text/plan-text.js'
 import { showPlan } from '../text/plan-words.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
-import { choiceJson, fitJson, readingJson, readingLines, verdictJson } from '../text/sentences.js'
+import { choiceJson, fitJson, impossibleJson, readingJson, readingLines, verdictJson } from '../text/sentences.js'
 
 export interface ExplainOptions {
   readonly cluster: string
@@ -64,9 +64,10 @@ export async function explainCommand(path: string, options: ExplainOptions, io: 
   const program = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
   const own = hasClosedForm(job) ? undefined : program
   const load = program && rankLoadOf(program, request.cluster, heaviest(program.streams))
+  const clusterAt = (devices: number) => clusterIfAny(n => loadCluster(options.cluster, io, n), devices)
   const explained = await withProgress(io, progress => {
     progress.expect({ searching: 1 })
-    return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep }))
+    return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep, clusterAt }))
   })
   io.out(
     options.json
@@ -91,13 +92,18 @@ function asText(
   load: RankLoad | undefined,
   { io, out }: { io: Io; out?: string | undefined },
 ): string {
-  const { job, request, plan, fit, scale, neighbours, choices } = explained
+  const { job, request, plan, fit, scale, neighbours, choices, impossible } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`)
-  const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
+  // Of a plan that does not fit, every change that makes it fit is a gain.
+  const isUnfit = fit.verdict === 'does not fit'
+  const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && (isUnfit || verdict.ratio < 0.9995))
   const others = neighbours.filter(one => !gains.includes(one))
+  const [some, none] = isUnfit
+    ? ['What makes it fit', 'No single change makes it fit.']
+    : ['What to try next', 'No single change is faster.']
   return [
     `${bold(job.name ? printable(job.name) : `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, modeled for ${software.name}`,
     showPlan(plan.split),
@@ -119,7 +125,8 @@ function asText(
     ...indent(readingLines(readingOf(request, plan))),
     '',
     ...choicesText(choices, colorsOf(io)),
-    gains.length > 0 ? bold('What to try next') : 'No single change is faster.',
+    ...(impossible?.instead.length ? [bold('What would work'), ...indent(worksLines(impossible)), ''] : []),
+    gains.length > 0 ? bold(some) : none,
     ...indent(neighbourLines(gains)),
     '',
     bold('What does not help'),
@@ -161,7 +168,7 @@ function bestLines(
   ]
 }
 
-function asJson({ request, plan, fit, scale, neighbours, choices, best }: Explanation) {
+function asJson({ request, plan, fit, scale, neighbours, choices, best, impossible }: Explanation) {
   const shown = (one: Priced) => ({
     plan: planOf(request, one.split),
     ...one.estimate,
@@ -182,5 +189,6 @@ function asJson({ request, plan, fit, scale, neighbours, choices, best }: Explan
     })),
     choices: choices.map(choiceJson),
     ...(best && { best: shown(best) }),
+    ...(impossible && { impossible: impossibleJson(impossible) }),
   }
 }

@@ -24,6 +24,7 @@ import {
   showSentence,
   trainingInput,
 } from '../../search/index.js'
+import { clusterIfAny } from '../files/load-cluster.js'
 import { requireOutputs } from '../files/outputs.js'
 import { planningOfJob, provenance } from '../files/planned-job.js'
 import type { Io } from '../io.js'
@@ -92,7 +93,7 @@ function answerTo(request: Request, { top, why, out, quick, ...options }: PlanOp
 const alternatives = 'searching for what would work'
 
 async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promise<number> {
-  const clusterAt = (devices: number) => attempt(() => planning.clusterAt(devices))
+  const clusterAt = (devices: number) => clusterIfAny(planning.clusterAt, devices)
   const impossible = await withProgress(io, progress => {
     progress.expect({ [alternatives]: 1 })
     return progress.run(alternatives, findingWhatWorks(planning.request, clusterAt))
@@ -100,14 +101,6 @@ async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promis
   if (json) io.out(`${JSON.stringify({ ok: false, ...impossibleJson(impossible) }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1
-}
-
-function attempt<T>(work: () => T): T | undefined {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
 }
 
 const planJson = (request: Request, { plan, fit, simulated }: RankedPlan) => ({

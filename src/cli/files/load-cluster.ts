@@ -21,6 +21,15 @@ export function loadCluster(given: string, io: Io, devices?: number): Cluster {
   return cluster
 }
 
+/** The cluster with so many devices, if it can have them. */
+export function clusterIfAny(clusterAt: (devices: number) => Cluster, devices: number): Cluster | undefined {
+  try {
+    return clusterAt(devices)
+  } catch {
+    return undefined
+  }
+}
+
 const fromCatalog = (name: string, devices: number | undefined): ParsedCluster =>
   devices === undefined
     ? {

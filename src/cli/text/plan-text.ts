@@ -218,13 +218,20 @@ function sensitivityLines(all: readonly Sensitivity[]): string[] {
   return bodyOf(rows)
 }
 
-export function impossibleText(planning: Planning, { cause, why, lightest, instead }: Impossible, io: Io): string {
+/** What would make a plan possible, and the best plan then. */
+export const worksLines = ({ instead }: Pick<Impossible, 'instead'>): string[] =>
+  bodyOf(
+    instead.map(({ kind, change, best }) => [
+      showSentence(change),
+      kind === 'memory' ? '' : showSeconds(best.estimate.step),
+      showPlan(best.split),
+    ]),
+  )
+
+export function impossibleText(planning: Planning, impossible: Impossible, io: Io): string {
   const { red, bold } = colorsOf(io)
-  const works = instead.map(({ kind, change, best }) => [
-    showSentence(change),
-    kind === 'memory' ? '' : showSeconds(best.estimate.step),
-    showPlan(best.split),
-  ])
+  const { cause, why, lightest } = impossible
+  const works = worksLines(impossible)
   return [
     headline(planning, bold),
     '',
@@ -232,7 +239,7 @@ export function impossibleText(planning: Planning, { cause, why, lightest, inste
     ...(lightest ? [`  ${showPlan(lightest.split)}`] : []),
     '',
     ...(works.length > 0
-      ? [bold('What would work'), ...bodyOf(works).map(line => `  ${line}`)]
+      ? [bold('What would work'), ...works.map(line => `  ${line}`)]
       : ['Nothing near it works either: try more devices, a smaller model, or fewer constraints.']),
     '',
   ].join('\n')

@@ -142,10 +142,13 @@ async function insteadOf(asked: Asked, request: Request): Promise<NonNullable<Se
 }
 
 async function insteadLink(asked: Asked, request: Request, one: Impossible['instead'][number]): Promise<Instead> {
-  const { change, best } = one
-  const training =
-    change.code === 'instead/batch' ? { ...asked.job.training, globalBatch: change.values.batch } : asked.job.training
-  const job = { ...asked.job, training, plan: planWithSplit(asked.job, request, best) }
+  const { change, best, said } = one
+  const training = {
+    ...asked.job.training,
+    ...said?.training,
+    ...(change.code === 'instead/batch' && { globalBatch: change.values.batch }),
+  }
+  const job = { ...asked.job, training, plan: { ...planWithSplit(asked.job, request, best), ...said?.plan } }
   const more: Changes =
     change.code === 'instead/devices'
       ? { on: `${request.cluster.device.name}*${change.values.devices}` }
