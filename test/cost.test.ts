@@ -47,6 +47,9 @@ for (const [kind, factor] of [
   ['all-to-all', n => (n - 1) / n],
   ['broadcast', () => 1],
   ['send', () => 1],
+  ['reduce', () => 1],
+  ['gather', n => (n - 1) / n],
+  ['scatter', n => (n - 1) / n],
 ] as const satisfies readonly [CollectiveKind, (n: number) => number][])
   for (const n of [2, 4, 8])
     test(`${kind} of ${n}: bytes x ${factor(n)} / bandwidth, as nccl-tests counts bus bandwidth`, () =>

@@ -27,7 +27,7 @@ test('the next command starts launch.sh where ranks fit one node, else Slurm or 
     'job.yaml': job('wide').replace('globalBatch: 4', 'globalBatch: 64').replace('pp: 2', 'pp: 2, dp: 8'),
   }
   const { out } = await lockstep(['emit', 'job.yaml', '--out', 'run'], files)
-  match(out, /^next: cd run && sbatch slurm\.sbatch .*NNODES=2 NODE_RANK=n/m)
+  match(out, /^next: cd run && sbatch slurm\.sbatch .*\nwithout Slurm, on each node: NNODES=2 NODE_RANK=n/m)
   doesNotMatch(out, /&& sh launch/)
 })
 

@@ -236,7 +236,7 @@ test('a setting of the model that a file cannot say is named by its own path', (
   const { unsaid } = exportJob(job, 'megatron')
   deepEqual(
     unsaid.filter(({ path }) => path.startsWith('model')),
-    [{ path: 'model.mla.eps', said: true, message: '0.00001 in the file, not 0.001' }],
+    [{ path: 'model.mla.eps', said: true, message: '0.00001 in the file, 0.001 in the job' }],
   )
 })
 

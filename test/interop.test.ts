@@ -45,7 +45,7 @@ test('every key ends in a note, and none is carried that nobody knows', () => {
   deepEqual(field(imported, 'training.globalBatch'), 16)
   ok(notes(imported, 'notCarried').includes('notCarried colour'))
   match(importReport(imported), /colour \(line 4\): picotron does not read this key/)
-  match(importReport(imported), /micro_batch_size 2 x gradient_accumulation_steps 4 x dp 2 = 16/)
+  match(importReport(imported), /micro_batch_size 2 x\s+gradient_accumulation_steps 4 x dp 2 = 16/)
 })
 
 test('values of the wrong kind are refused by key and line', () => {

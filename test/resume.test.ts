@@ -206,7 +206,7 @@ describe('a folder of checkpoints', () => {
     ['a shard is cut short', job, rewritten(first, bytes => bytes.subarray(0, -40)), /rank-00000.safetensors \(written by rank 0\): tensor \S+ is truncated: \d+ of \d+ bytes/],
     ['a shard is missing', job, folder => rmSync(join(folder, second)), /rank-00001.safetensors \(written by rank 1\), tensor param\.embed\.tokens: no such file, and of \d+ more tensors/],
     ['the manifest is cut short', job, rewritten('manifest.json', bytes => bytes.subarray(0, -9)), /manifest.json is not JSON/],
-    ['the manifest is missing', job, folder => rmSync(join(folder, 'manifest.json')), /holds no checkpoint; pass a folder with a manifest.json/],
+    ['the manifest is missing', job, folder => rmSync(join(folder, 'manifest.json')), /holds no checkpoint; `train --save FOLDER` writes one/],
     ['a tensor is not in the manifest', job, manifest(value => delete (value.tensors as Record<string, unknown>)['v.embed.tokens']), /the checkpoint holds no v\.embed\.tokens/],
     ['another model', jobOf('', { model: gpt.replace('ffn: 8', 'ffn: 16') }), untouched, /parameter layers\.0\.mlp\.up is 8 x 8 in the checkpoint, but 8 x 16 in the job/],
     ['a padded vocabulary', jobOf('', { model: gpt.replace('vocab: 8', 'vocab: 16') }), untouched, /embed\.tokens is 8 x 8 in the checkpoint, but 16 x 8 in the job; weights are not padded, .*: set vocab 8 and a tp that divides it/],

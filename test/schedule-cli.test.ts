@@ -1,5 +1,5 @@
 /** `lockstep schedule` as a user meets it: its forms of output, its exit codes and what it says when it refuses. */
-import { deepEqual, equal, match } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { Command } from 'commander'
 import { type ScheduleOptions, scheduleCommand } from '../src/cli/commands/schedule.js'
@@ -47,7 +47,20 @@ test('csv with messages', async () =>
   ))
 
 test('text is the drawing and the timing', async () =>
-  match((await command(small)).out, /^0 \| F0 F1 B0 B1\n1 \| F0 B0 F1 B1\n\nmakespan 9, bubble 33\.3 %\n/))
+  match((await command(small)).out, /^0 \| F0 F1 B0 B1\n1 \| F0 B0 F1 B1\n\n/))
+
+test('text draws the schedule to scale where times are integers and a line holds it', async () => {
+  const scaled = '0 | FF··BB·BB\n1 | ·FBBFBB··'
+  ok((await command(small)).out.includes(`To scale (F forward, B backward, · idle):\n${scaled}\n\nmakespan 9`))
+  doesNotMatch((await command({ ...small, cost: 'F=1.5' })).out, /To scale/)
+  doesNotMatch((await command({ ...small, microbatches: '64' })).out, /To scale/)
+})
+
+test('the bubble comes with its formula where the formula gives it', async () => {
+  const formula = /bubble 33\.3 % = \(pp - 1\) \/ \(microbatches \+ pp - 1\) = 1 \/ 3\n/
+  match((await command(small)).out, formula)
+  doesNotMatch((await command({ ...small, name: 'zb-h1' })).out, /= \(pp - 1\)/)
+})
 
 test('json with a cost is the timing', async () =>
   deepEqual(JSON.parse((await command({ ...small, json: true, cost: 'F=1,I=1,W=1,C=0' })).out), {

@@ -69,6 +69,7 @@ const quickSizes = [64, 2 ** 13, 2 ** 20]
 const benched: Readonly<Record<CollectivePoint['kind'], BenchOp>> = {
   ...{ 'all-reduce': 'all-reduce', 'all-gather': 'all-gather', 'reduce-scatter': 'reduce-scatter' },
   ...{ 'all-to-all': 'all-to-all', broadcast: 'broadcast', send: 'send-recv' },
+  ...{ reduce: 'reduce', gather: 'gather', scatter: 'scatter' },
 }
 
 export interface CollectiveTimes {

@@ -6,5 +6,8 @@ export const collectiveKinds = [
   'all-to-all',
   'broadcast',
   'send',
+  'reduce',
+  'gather',
+  'scatter',
 ] as const
 export type CollectiveKind = (typeof collectiveKinds)[number]

@@ -1,7 +1,7 @@
 /**
  * What a program is made of, sizes left out: for each kind of segment its instructions by name, and how often it is
  * called. Two programs with the same tally per segment are one program at two sizes. How many layers share a bucket is a
- * number too: all flights that gather are one row, and all that reduce.
+ * number too: all buckets that gather are one row, and all that reduce.
  */
 import { type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
 
@@ -43,7 +43,7 @@ export function tallyOf(program: Program): Tally {
     }
   const segments = new Map<string, SegmentTally>()
   for (const [key, segment] of Object.entries(program.segments)) {
-    const name = isFlight(segment) ? `${segment.phase} in flights` : shape(key)
+    const name = isFlight(segment) ? `${segment.phase} of buckets` : shape(key)
     const known = segments.get(name)
     const described = segment.instrs.map(describe)
     const instrs = isFlight(segment) ? [...new Set([...(known?.instrs ?? []), ...described])].sort() : described

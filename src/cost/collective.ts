@@ -49,7 +49,7 @@ export interface Algorithm {
 /** Everything passes around once each round: n-1 steps of an n-th. */
 const ring = (rounds: 1 | 2): Algorithm => ({
   name: 'ring',
-  words: `${rounds === 2 ? 'round a ring twice' : 'round a ring once'}, 1/n of the bytes per step`,
+  words: `${rounds === 2 ? 'twice' : 'once'} around the ring, 1/n of the bytes per step`,
   seconds: (bytes, size, hops) => {
     const around = sum(hops, hop => hop.steps * hop.link.latency)
     const step = slowest(hops, hop => transfer(bytes / size, hop))
@@ -69,16 +69,16 @@ const tree: Algorithm = {
 }
 const treeShare = 0.9
 
-/** Level by level: hierarchical: reduce-scatter inside, all-reduce across, all-gather inside. */
+/** Level by level: reduce-scatter inside, all-reduce across, all-gather inside. */
 const hierarchical: Algorithm = {
   name: 'hierarchical',
-  words: 'hierarchical: reduce-scatter inside, all-reduce across, all-gather inside',
+  words: 'reduce-scatter inside, all-reduce across, all-gather inside',
   seconds: (bytes, _, hops) =>
     sum(hops, hop => 2 * (hop.fan - 1) * (hop.link.latency + transfer(bytes / hop.fan, hop))),
   carried: (bytes, _, { fan }) => (2 * (fan - 1) * bytes) / fan,
 }
 
-/** From one rank to all, in pieces that follow each other down a chain. */
+/** From one rank to all, or their sum to one, in pieces that follow each other along a chain. */
 const chain: Algorithm = {
   name: 'chain',
   words: 'pipelined chain, in chunks',
@@ -94,6 +94,15 @@ const pairwise: Algorithm = {
   seconds: (bytes, size, hops) =>
     slowest(hops, hop => (hop.fan - 1) * hop.link.latency + transfer(pairwise.carried(bytes, size, hop, false), hop)),
   carried: (bytes, size, { inner }) => (inner * bytes * (size - inner)) / size,
+}
+
+/** Between the root and every other rank, an n-th of the bytes each. The root's own n-th does not leave it. */
+const direct: Algorithm = {
+  name: 'direct',
+  words: 'between the root and every other rank directly, 1/n of the bytes each',
+  seconds: (bytes, size, hops) =>
+    slowest(hops, hop => (hop.fan - 1) * hop.link.latency + transfer(direct.carried(bytes, size, hop, false), hop)),
+  carried: (bytes, size, { inner }) => (bytes * (size - inner)) / size,
 }
 
 /** One message to the next rank, over the outermost link between them. */
@@ -114,6 +123,9 @@ const algorithms: Readonly<Record<CollectiveKind, readonly Algorithm[]>> = {
   'all-to-all': [pairwise],
   broadcast: [chain],
   send: [message],
+  reduce: [chain],
+  gather: [direct],
+  scatter: [direct],
 }
 
 export const algorithmsOf = (kind: CollectiveKind): readonly Algorithm[] => algorithms[kind]

@@ -60,6 +60,9 @@ const busFactors: Readonly<Record<CollectiveKind, (ranks: number) => number>> = 
   'all-to-all': n => (n - 1) / n,
   broadcast: () => 1,
   send: () => 1,
+  reduce: () => 1,
+  gather: n => (n - 1) / n,
+  scatter: n => (n - 1) / n,
 }
 
 /** The cost breakdown of a collective, with the algorithm that the cost model picks. */

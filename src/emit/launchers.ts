@@ -45,6 +45,11 @@ NODE_RANK="\${NODE_RANK:-0}"
 MASTER_ADDR="\${MASTER_ADDR:-127.0.0.1}"
 MASTER_PORT="\${MASTER_PORT:-29400}"
 PYTHON="\${PYTHON:-python3}"
+require_torch() {
+  "$PYTHON" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' && return
+  echo "lockstep: $RUN: $PYTHON has no PyTorch: install it, or set PYTHON to a Python that has it" >&2
+  exit 2
+}
 for word in "$@"; do
   if [ "$word" = --help ] || [ "$word" = -h ]; then
     cat <<'HELP'
@@ -68,6 +73,7 @@ With --elastic all ranks restart from the latest checkpoint when one is lost.
 
 Options of train.py:
 HELP
+    require_torch
     exec "$PYTHON" train.py --help
   fi
 done
@@ -75,6 +81,7 @@ if [ $((WORLD % NNODES)) -ne 0 ]; then
   echo "lockstep: $RUN: WORLD=$WORLD ranks do not divide evenly by NNODES=$NNODES nodes" >&2
   exit 2
 fi
+require_torch
 # One thread per rank by default: ranks share the cores of the node.
 export OMP_NUM_THREADS="\${OMP_NUM_THREADS:-1}"
 # Expandable segments keep the caching allocator from fragmenting, so memory use matches the plan.
@@ -101,10 +108,11 @@ if [ "$asked" -ne 0 ]; then
   wait "$torchrun" || true
   exit "$asked"
 fi
-if [ "$status" -ne 0 ]; then
+# 2: refused before any rank was started, and said so.
+if [ "$status" -ne 0 ] && [ "$status" -ne 2 ]; then
   FIRST=$((NODE_RANK * PER_NODE))
   echo "lockstep: node $NODE_RANK (ranks $FIRST to $((FIRST + PER_NODE - 1))): torchrun ended with exit code $status;" \\
-    "if no rank reported an error, not all $NNODES nodes arrived at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s" >&2
+    "if no rank reported an error, a node of $NNODES did not arrive at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s" >&2
 fi
 exit "$status"
 `

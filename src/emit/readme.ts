@@ -1,6 +1,7 @@
 /** README.md of an emitted folder: what it is, how to run it, what memory and time to expect. */
 import { showBytes, worldOf } from '../base/index.js'
 import { kinds, type Program } from '../ir/index.js'
+import { devicesPerNode } from './launchers.js'
 import { heldBytes } from './peak-memory.js'
 import type { Run } from './run.js'
 
@@ -20,11 +21,7 @@ ${dataOf(run)}
 
 ## Run
 
-    sh launch.sh                         all ranks on this machine, one GPU per rank (NCCL)
-    sh launch.sh --device cpu            all ranks on this machine, on the CPU (gloo)
-    NNODES=2 NODE_RANK=0 MASTER_ADDR=host sh launch.sh      on each node, with its own NODE_RANK
-    sbatch slurm.sbatch                  Slurm
-    kubectl apply -f kubernetes.yaml     Kubernetes (PyTorchJob)
+${waysToRun(world)}
 
     sh launch.sh --save saved --save-every 100              checkpoints after 100, 200, ... steps and after the last
     sh launch.sh --resume saved          resume from the latest of them, whatever plan wrote it
@@ -50,6 +47,21 @@ ${run.evaluation ? '| `evaluation/` | a forward-only program for the validation 
 
 ${expectations(program, run)}
 `
+}
+
+/** The way that suits the world size first: one machine, or as many nodes as it takes. */
+function waysToRun(world: number): string {
+  const nodes = Math.max(2, Math.ceil(world / devicesPerNode))
+  const here = [
+    '    sh launch.sh                         all ranks on this machine, one GPU per rank (NCCL)',
+    '    sh launch.sh --device cpu            all ranks on this machine, on the CPU (gloo)',
+  ]
+  const cluster = [
+    '    sbatch slurm.sbatch                  Slurm',
+    '    kubectl apply -f kubernetes.yaml     Kubernetes (PyTorchJob)',
+    `    NNODES=${nodes} NODE_RANK=0 MASTER_ADDR=host sh launch.sh${' '.repeat(7 - `${nodes}`.length)}on each node, with its own NODE_RANK`,
+  ]
+  return (world <= devicesPerNode ? [...here, ...cluster] : [...cluster, ...here]).join('\n')
 }
 
 function dataOf({ data }: Run): string {

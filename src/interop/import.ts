@@ -9,6 +9,7 @@ import {
   foreignNames,
   isMapping,
   Job,
+  mappingOf,
   Plan,
 } from '../plan/index.js'
 import { withDataDropped } from './data-keys.js'
@@ -27,7 +28,7 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
   if (!reader) return refused(found, `configs of ${foreignNames[found.framework]} cannot be read`)
   if (given.release !== undefined && found.framework !== 'megatron')
     return refused(found, '--release applies to Megatron-LM only', '--release')
-  const imported = withDataDropped(withModel(reader(text, given, found.format), given))
+  const imported = withDataDropped(withSeq(withModel(reader(text, given, found.format), given), given))
   return imported.job ? checked({ ...imported, job: withExperts(imported.job) }) : imported
 }
 
@@ -79,6 +80,21 @@ function withModel(imported: Imported, { model }: Given): Imported {
     })
   const carried: Note = { kind: 'carried', path: '--model', field: 'model', message: '' }
   return { ...imported, job: { model: sizes, ...job }, notes: [...imported.notes, carried] }
+}
+
+/** The sequence length that was given beside the file, where the file has none. */
+function withSeq(imported: Imported, { seq }: Given): Imported {
+  const { job, notes } = imported
+  if (!job || seq === undefined) return imported
+  const training = mappingOf(job.training)
+  const message =
+    training.seq === undefined || training.seq === seq ? '' : `the file sets ${training.seq}, which is used`
+  const note: Note = { kind: message === '' ? 'carried' : 'notCarried', path: '--seq', field: 'training.seq', message }
+  return {
+    ...imported,
+    job: { ...job, training: { ...training, seq: training.seq ?? seq } },
+    notes: [...notes.filter(({ kind, path }) => kind !== 'missing' || path !== 'training.seq'), note],
+  }
 }
 
 /** What `check` says. A job that lacks its model or its sequences is checked as far as it goes. */

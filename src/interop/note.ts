@@ -20,6 +20,8 @@ export interface Note {
 export interface Given {
   /** Number of ranks, if the file does not specify it. */
   readonly world?: number
+  /** Tokens of a sequence, if the file does not specify them. */
+  readonly seq?: number
   /** Positional arguments of a script, or command-line options that override a file. */
   readonly args?: readonly string[]
   /** Environment variables of a script. */

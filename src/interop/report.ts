@@ -1,5 +1,5 @@
 /** The import report: every key of the file is mapped, derived, defaulted, dropped, missing or ignored. */
-import { shorten } from '../base/index.js'
+import { shorten, wrapped } from '../base/index.js'
 import { foreignNames } from '../plan/index.js'
 import { syntheticNote, trainsOnSynthetic } from './data-keys.js'
 import type { Imported, Note, NoteKind } from './note.js'
@@ -22,12 +22,12 @@ export function importReport(imported: Imported): string {
     const of = notes.filter(note => note.kind === kind)
     if (of.length === 0) continue
     lines.push('', `${title}:`)
-    if (kind === 'cosmetic') lines.push(...wrapped(of.map(({ path }) => path)))
-    else lines.push(...of.map(note => `  ${sentenceOf(note, imported)}`))
+    if (kind === 'cosmetic') lines.push(...indented(of.map(({ path }) => path).join(', ')))
+    else lines.push(...of.flatMap(note => indented(sentenceOf(note, imported))))
   }
   if (trainsOnSynthetic(imported)) lines.push('', `Data: none imported; ${syntheticNote}.`)
   if (problems.length > 0) lines.push('', 'Problems of the job (lockstep check):')
-  for (const { severity, path, message } of problems) lines.push(`  ${severity} ${path}: ${message}`)
+  for (const { severity, path, message } of problems) lines.push(...indented(`${severity} ${path}: ${message}`))
   return `${lines.join('\n')}\n`
 }
 
@@ -44,8 +44,9 @@ function countsOf(notes: readonly Note[]): string {
 function sentenceOf({ path, line, field, message, kind }: Note, { job }: Imported): string {
   const place = line === undefined ? '' : ` (line ${line})`
   const value = field === undefined || kind === 'missing' ? undefined : valueAt(job, field)
-  const target = field === undefined || field === path ? '' : ` -> ${field}${value === undefined ? '' : ` ${value}`}`
-  return `${path}${place}${target}${message === '' ? '' : `: ${message}`}`
+  const target = field === undefined || field === path ? '' : `${field}${value === undefined ? '' : ` ${value}`}`
+  const subject = [`${path}${place}`, target].filter(part => part !== '').join(' -> ')
+  return `${subject}${message === '' ? '' : `: ${message}`}`
 }
 
 function valueAt(job: unknown, field: string): string | undefined {
@@ -55,12 +56,8 @@ function valueAt(job: unknown, field: string): string | undefined {
     : shorten(typeof value === 'object' ? JSON.stringify(value) : String(value), 60)
 }
 
-function wrapped(words: readonly string[]): string[] {
-  const lines: string[] = []
-  for (const word of words) {
-    const last = lines.at(-1)
-    if (last !== undefined && last.length + word.length < 110) lines[lines.length - 1] = `${last}, ${word}`
-    else lines.push(`  ${word}`)
-  }
-  return lines
-}
+/** A sentence below its title, with room for the mark of a comment before it; further lines are indented once more. */
+const indented = (sentence: string): string[] => wrapped(sentence, sentenceColumns).map(line => `  ${line}`)
+
+/** Of a screen of 100 columns. */
+const sentenceColumns = 96

@@ -181,6 +181,8 @@ export const habitNotes: Readonly<Record<string, Note>> = {
   ...spelt('.note/compile', 'compile torchcompile usecompile'),
   ...spelt('.note/positions', 'positionembeddingtype userotarypositionembeddings rotarypercent'),
   ...spelt('.note/norms', 'normalization swiglu hiddenact activationfunction squaredrelu disablebiaslinear'),
+  ...spelt('.note/bias', 'bias'),
+  ...spelt('.note/hsdp', 'hsdp hybridshard hybridsharding hybridshardzero2'),
   ...spelt('.note/params', 'params'),
   ...spelt('.note/one-token', 'mtp mtpnumlayers mtplayers mtpdepth numnextnpredictlayers multitokenprediction'),
   ...spelt('.note/one-token', 'mtploss mtplossweight mtplosscoeff mtplossscalingfactor'),

@@ -15,6 +15,7 @@ export const remarkPhrases = {
   '.remark/plan.cp': [
     'plan.attention sets how cp ranks exchange keys and values: gather, ring, ulysses or { ulysses, ring }',
   ],
+  '.remark/replicas': ['no hybrid sharding (HSDP): zero 3 shards over all of dp'],
   '.remark/plan.ep': ['number of ranks that shard the experts of a `moe` model'],
   '.remark/model.moe': ['llama family only: { experts, topK, ffn, ... }'],
   '.remark/training.lora': ['{ rank: 8, alpha: 16, targets: [q, v] }'],
@@ -36,6 +37,8 @@ const notePhrases = {
   '.note/compile': ['leave it out: programs are always compiled'],
   '.note/positions': ['set by model.family: llama has rotary positions, gpt learned position embeddings'],
   '.note/norms': ['set by model.family: llama has RMSNorm and SwiGLU, gpt LayerNorm and GELU'],
+  '.note/bias': ['set by model.family: gpt has biases, llama has none'],
+  '.note/hsdp': ['hybrid sharding (HSDP) is not supported: zero 3 shards over all of dp'],
   '.note/one-token': [
     'leave it out: multi-token prediction is not supported; MTP layers of a config.json are dropped with a warning',
   ],

@@ -57,8 +57,14 @@ export function keyHint({
   if (!fits) return clause('.meant-field', { field, remark: remarkOn(meant) })
   // How pieces of a batch are counted differs so much that it is said with the number too.
   return clause('.write-fields', {
-    ...{ fields: showFields(fields, path), remark: 'plan.microbatches' in fields ? remarkOn(meant) : '' },
+    ...{ fields: showFields(fields, path), remark: remarkWith(fields, plain, meant) },
   })
+}
+
+/** FSDP's replicas of a sharded model are not a field. */
+function remarkWith(fields: Readonly<Record<string, unknown>>, plain: string, meant: string): Spoken | '' {
+  if (plain.includes('replicate')) return remarkOn('replicas')
+  return 'plan.microbatches' in fields ? remarkOn(meant) : ''
 }
 
 const named = (meant: string, path: string): string =>

@@ -96,7 +96,7 @@ export function foundAt(asked: string, files: Files, share: Share): Newest & Req
   if (newest.good) return { ...newest, good: newest.good }
   if (newest.damaged.length > 0)
     throw new ProblemsError(withHint(newest.damaged.flatMap(problemsOf), before(newest.damaged, files, share)))
-  const hint = 'pass a folder with a manifest.json, or the folder of such folders'
+  const hint = '`train --save FOLDER` writes one'
   throw refusal(`${asked} holds no checkpoint`, hint)
 }
 

@@ -89,6 +89,8 @@ function tableText(quotes: readonly Quote[], cluster: string): string {
   return `${[...headline(quotes[0], cluster), '', table([...header, 'algorithm'], rows)].join('\n')}\n`
 }
 
-const isSplit = (kind: Collective['kind']): boolean => ['all-gather', 'reduce-scatter', 'all-to-all'].includes(kind)
-const reduces = (kind: Collective['kind']): boolean => kind === 'all-reduce' || kind === 'reduce-scatter'
-const rootOf = (kind: Collective['kind']): number => (kind === 'broadcast' ? 0 : -1)
+const isSplit = (kind: Collective['kind']): boolean =>
+  ['all-gather', 'reduce-scatter', 'all-to-all', 'gather', 'scatter'].includes(kind)
+const reduces = (kind: Collective['kind']): boolean => ['all-reduce', 'reduce-scatter', 'reduce'].includes(kind)
+const rootOf = (kind: Collective['kind']): number =>
+  ['broadcast', 'reduce', 'gather', 'scatter'].includes(kind) ? 0 : -1

@@ -91,5 +91,5 @@ function startOf(world: number): string {
   if (world <= devicesPerNode) return 'sh launch.sh   (without GPUs: --device cpu)'
   const nodes = Math.ceil(world / devicesPerNode)
   const perNode = `NNODES=${nodes} NODE_RANK=n MASTER_ADDR=host sh launch.sh`
-  return `sbatch slurm.sbatch   (${nodes} nodes; without Slurm, on each node: ${perNode})`
+  return `sbatch slurm.sbatch   (${nodes} nodes)\nwithout Slurm, on each node: ${perNode}`
 }

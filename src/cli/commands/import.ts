@@ -16,11 +16,13 @@ import { configIn } from '../files/foreign-folder.js'
 import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { showProblems } from '../text/problems.js'
+import { splitAt } from '../text/usage.js'
 
 export interface ImportOptions {
   readonly from?: ForeignFramework
   readonly devices?: number
   readonly model?: string
+  readonly seq?: number
   readonly trainer: Readonly<Record<string, string>>
   readonly arg: readonly string[]
   readonly set: Readonly<Record<string, string>>
@@ -75,15 +77,24 @@ function textOf(path: string, io: Io): string {
 }
 
 function givenBy(path: string, options: ImportOptions, io: Io): Given {
-  const { devices, model, trainer, arg, set, env } = options
+  const { devices, model, seq, trainer, set } = options
+  const { arg, env } = withVariables(options)
   return {
     ...(devices !== undefined && { world: devices }),
+    ...(seq !== undefined && { seq }),
     ...(model !== undefined && { model: isPreset(model) ? model : configOf(model, io) }),
     ...(options.function !== undefined && { function: options.function }),
     ...(options.release !== undefined && { release: options.release }),
     ...{ trainer, args: arg, set, env },
     read: readBeside(path, io),
   }
+}
+
+/** `LAYERS=12` is a variable of the environment wherever it stands on the line, as with `make`. */
+function withVariables({ arg, env }: Pick<ImportOptions, 'arg' | 'env'>): Pick<ImportOptions, 'arg' | 'env'> {
+  const isVariable = (word: string) => /^[A-Z_][A-Z0-9_]*=/.test(word)
+  const variables = arg.filter(isVariable).map(word => splitAt(word, '='))
+  return { arg: arg.filter(word => !isVariable(word)), env: { ...env, ...Object.fromEntries(variables) } }
 }
 
 function configOf(path: string, io: Io): Readonly<Record<string, unknown>> {

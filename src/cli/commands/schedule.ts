@@ -10,6 +10,7 @@ import {
   communicate,
   draw,
   drawComms,
+  drawToScale,
   type Held,
   isScheduleName,
   makeSchedule,
@@ -97,7 +98,7 @@ function formatOf({ format = 'text', comms, json }: ScheduleOptions): Format {
   const found = formats.find(known => known === format)
   if (!found) throw misuse(`--format ${format}: must be one of ${formats.join(', ')}`)
   if (found === 'svg' && comms)
-    throw misuse('--comms: messages are shown by --format csv and --format text, not by svg')
+    throw misuse('--comms: sends and receives are shown by --format csv and --format text, not by svg')
   if (found === 'svg' && json) throw misuse('--json and --format svg cannot be combined')
   return found
 }
@@ -204,7 +205,8 @@ function read(file: string, options: ScheduleOptions, io: Io): TitledSchedule {
   if (clash.length > 0) throw misuse(`--file brings its own counts: leave out ${clash.map(showOption).join(', ')}`)
   const { schedule, problems, ignored } = parseSchedule(attempt(file, 'read', () => io.read(file)))
   if (!schedule) throw refuse(problems.map(problem => ({ ...problem, path: file })))
-  if (ignored > 0) io.err(`note: ${ignored} cells of ${file} are messages or markers; they are placed anew\n`)
+  if (ignored > 0)
+    io.err(`note: ${ignored} cells of ${file} are sends, receives or markers; they are placed again by the schedule\n`)
   return { schedule, title: file }
 }
 
@@ -235,10 +237,40 @@ function render(rendering: Rendering): string {
   if (format === 'svg') return svg(schedule, timing(schedule, cost, heldOf(options)), title)
   const rows = options.comms ? communicate(schedule) : undefined
   if (format === 'csv') {
-    if (options.cost !== undefined) io.err(`${summary(timing(schedule, cost, heldOf(options)), options)}\n`)
+    if (options.cost !== undefined) io.err(`${summary(timing(schedule, cost, heldOf(options)), schedule, options)}\n`)
     return rows ? printComms(rows) : printSchedule(schedule)
   }
-  return `${rows ? drawComms(rows) : draw(schedule)}\n\n${summary(timing(schedule, cost, heldOf(options)), options)}\n`
+  const timed = timing(schedule, cost, heldOf(options))
+  const drawing = rows ? [folded(drawComms(rows))] : [folded(draw(schedule)), ...toScale(timed)]
+  return `${[...drawing, summary(timed, schedule, options)].join('\n\n')}\n`
+}
+
+/** Rows that are longer than the screen, with the rest below. */
+function folded(rows: string): string {
+  const indent = ' '.repeat(rows.indexOf('|')) + '| '
+  return rows
+    .split('\n')
+    .flatMap(row => wrapped(row, undefined, indent))
+    .join('\n')
+}
+
+const letters = { F: 'F forward', B: 'B backward', I: 'I input gradient', W: 'W weight gradient' } as const
+
+function toScale({ slots, makespan }: Timing): string[] {
+  const lines = drawToScale(slots, makespan)
+  if (lines.length === 0) return []
+  const used = Object.entries(letters).flatMap(([letter, words]) =>
+    lines.some(line => line.includes(letter)) ? [words] : [],
+  )
+  return [`To scale (${[...used, '· idle'].join(', ')}):\n${lines.join('\n')}`]
+}
+
+/** The formula for schedules of whole tasks, where it gives the bubble of this schedule and these costs. */
+function bubbleFormula({ bubble }: Timing, { rows, stages, microbatches }: Schedule): string {
+  const [idle, busy] = [rows.length - 1, (stages / rows.length) * microbatches]
+  if (idle === 0 || Math.abs(bubble - idle / (busy + idle)) > 1e-9) return ''
+  const chunks = stages > rows.length ? 'chunks x ' : ''
+  return ` = (pp - 1) / (${chunks}microbatches + pp - 1) = ${idle} / ${busy + idle}`
 }
 
 const mostBoxes = 200_000
@@ -266,8 +298,9 @@ function json({ schedule, cost, options }: Rendering): string {
 /** The time without the dust of adding decimals. */
 const shown = (time: number): number => Number(time.toPrecision(12))
 
-function summary({ makespan, span, idle, bubble, peak }: Timing, { name, held }: ScheduleOptions): string {
+function summary(timed: Timing, schedule: Schedule, { name, held }: ScheduleOptions): string {
+  const { makespan, span, idle, bubble, peak } = timed
   const longest = name === auto ? `, longest rank ${shown(span)} from its first task to its last` : ''
   const rows = idle.map((time, rank) => [rank, shown(time), shown(peak[rank])])
-  return `makespan ${shown(makespan)}, bubble ${(100 * bubble).toFixed(1)} %${longest}\n${table(['rank', 'idle', held === undefined ? 'peak activations' : 'peak held'], rows)}`
+  return `makespan ${shown(makespan)}, bubble ${(100 * bubble).toFixed(1)} %${bubbleFormula(timed, schedule)}${longest}\n${table(['rank', 'idle', held === undefined ? 'peak activations' : 'peak held'], rows)}`
 }

@@ -7,6 +7,7 @@ import { didYouMean, either, nearest, shorten } from '../../base/index.js'
 // Not through the folder's index, which loads schemas and YAML.
 import { keyMeant } from '../../plan/synonyms.js'
 import type { Found } from '../files/found-job.js'
+import { globalOptions } from '../global-options.js'
 
 interface Seen {
   readonly problems: string[]
@@ -78,7 +79,7 @@ function readWord(command: Command, [word, ...rest]: readonly string[], seen: Se
   if (!option) {
     const meant = optionMeant(flag, command.options)
     if (meant) seen.options.add(meant)
-    const flags = command.options.flatMap(({ long }) => (long ? [long] : []))
+    const flags = [...command.options.flatMap(({ long }) => (long ? [long] : [])), ...Object.keys(globalOptions)]
     seen.problems.push(`unknown option ${shorten(flag, 60)}${suggestion(meant?.long ?? flag, flags)}`)
     if (joined !== undefined || rest.length === 0 || isOption(rest[0])) return 0
     seen.unclear.push(rest[0])
@@ -161,9 +162,15 @@ function argumentProblems(declared: readonly Argument[], { operands, unclear }: 
   const required = declared.filter(argument => argument.required)
   const given = [...operands, ...unclear]
   const missing = required.slice(given.length)
+  const wrong = declared.flatMap(({ argChoices, variadic }, at) =>
+    argChoices === undefined || variadic || operands[at] === undefined || argChoices.includes(operands[at])
+      ? []
+      : [`unknown ${declared[at].name()} \`${shorten(operands[at], 60)}\`; ${didYouMean(operands[at], argChoices)}`],
+  )
   const most = declared.some(({ variadic }) => variadic) ? Number.POSITIVE_INFINITY : declared.length
   return [
     ...missing.map(argument => `<${argument.name()}> is missing: ${argument.description}`),
+    ...wrong,
     ...operands.slice(most).map(operand => `unexpected argument \`${shorten(operand, 60)}\``),
   ]
 }

@@ -13,7 +13,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'Converts a config of another framework to a job and reports every key: mapped, derived, defaulted or dropped. Scripts are read, never executed.',
     )
     .argument('<file>', 'the config or launch script (- for standard input), or the folder of a run that contains it')
-    .argument('[words...]', 'after --: arguments of the script, or options that override the file')
+    .argument(
+      '[words...]',
+      'NAME=value: environment variables of the script; after --: its arguments, or options that override the file',
+    )
     .addOption(
       command
         .createOption('--from <framework>', 'the framework (default: detected from the content)')
@@ -21,6 +24,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .option('--devices <n>', 'world size, if the file does not set it', size)
     .option('--model <name>', 'a preset or a Hugging Face config.json, if the file has no model')
+    .option('--seq <tokens>', 'sequence length, if the file does not set it: 8192, or 8k', size)
     .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer that replaces an auto', pair, {})
     .option('--arg <word>', 'one argument, as after -- (--arg=--training.steps)', word, [])
     .option('--set <name=value>', 'override a variable of the script, or an argument of the function', pair, {})

@@ -19,7 +19,7 @@ Examples:
   lockstep schedule 1f1b --pp 4 --microbatches 8
   lockstep schedule zb-v --pp 4 --microbatches 8 --format svg --out zb-v.svg
   lockstep schedule interleaved --pp 4 --chunks 2 --microbatches 8 --format csv --comms
-  lockstep schedule zb-auto --pp 8 --microbatches 24 --cost F=18.5,I=18.1,W=9.3,C=0.6 --limit 16 --format csv --out zb.csv
+  lockstep schedule zb-auto --pp 8 --microbatches 24 --cost F=2,I=2,W=1 --format csv --out zb.csv
   lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
 
 Exit code 0: fine, 1: the schedule has problems, 2: usage error.`

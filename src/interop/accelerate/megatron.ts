@@ -30,7 +30,7 @@ export function readMegatronPlugin(r: Reading, given: Given & { readonly world: 
   readBatch(r, trainer, dp)
   trainerSteps(r, trainer)
   trainerOptimizer(r, trainer)
-  r.missing('training.seq', 'the length of sequences is in the code')
+  r.missing('training.seq', 'the sequence length is not in this file: pass --seq')
 }
 
 function contextRanks(r: Reading): number {
@@ -41,7 +41,7 @@ function contextRanks(r: Reading): number {
       at('context_parallel_size'),
       'plan.cp',
       1,
-      'as the plugin had it up to 1.12; that of Accelerate 1.15 takes 2 where it is left out',
+      'as the plugin had it up to 1.12; Accelerate 1.15 defaults to 2',
     )
     r.missing('plan.cp', 'it depends on the age of Accelerate: write megatron_lm_context_parallel_size')
   }

@@ -151,7 +151,8 @@ function readTrainer(r: Reading, trainer: Trainer): void {
   }
   if (!trainer.present)
     r.missing('training.optimizer', 'the optimizer is in the code, or among the arguments of the Trainer')
-  if (r.field('training.seq') === undefined) r.missing('training.seq', 'the length of sequences is in the code')
+  if (r.field('training.seq') === undefined)
+    r.missing('training.seq', 'the sequence length is not in this file: pass --seq')
 }
 
 interface Axes {

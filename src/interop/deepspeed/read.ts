@@ -28,7 +28,8 @@ function readConfig(r: Reading, given: Given): void {
   readSchedule(r, trainer)
   readClip(r, trainer)
   r.assume('', 'plan.rankOrder', 'tp-cp-ep-dp-pp', 'tp ranks are adjacent, then dp, as in DeepSpeed')
-  if (r.field('training.seq') === undefined) r.missing('training.seq', 'the length of sequences is in the code')
+  if (r.field('training.seq') === undefined)
+    r.missing('training.seq', 'the sequence length is not in this file: pass --seq')
 }
 
 /** Ranks inside one copy of the model. */

@@ -24,7 +24,7 @@ export function readBatch(t: Terms, { dp }: Mesh, seq: number | undefined): Batc
   const global = given ?? stepped?.global ?? (micro !== undefined && dp !== undefined ? micro * dp : undefined)
   if (global === undefined) return { ramp: [], ...(micro !== undefined && { micro }) }
   if (given !== undefined) t.carry('global-batch-size', 'training.globalBatch', given)
-  else if (!stepped) t.derive(term, 'training.globalBatch', global, `left out: ${term} ${micro} x dp ${dp} = ${global}`)
+  else if (!stepped) t.derive(term, 'training.globalBatch', global, `not set: ${term} ${micro} x dp ${dp} = ${global}`)
   else t.reading.set('training.globalBatch', global)
   if (micro === undefined || dp === undefined) {
     if (micro !== undefined) t.read(term)

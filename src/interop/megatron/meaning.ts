@@ -33,7 +33,7 @@ function readLoss(t: Terms): void {
       t.path('calculate-per-token-loss'),
       '',
       undefined,
-      'default: the loss is a mean over microbatches of token means; the same unless tokens are masked',
+      'not set: the loss is the mean over microbatches of their token means (the same unless tokens are masked)',
     )
   const std = t.number('init-method-std')
   if (std === 0.02) t.read('init-method-std')

@@ -84,14 +84,14 @@ function readWidths(t: Terms, { gated, kvHeads }: Shape, embed: number): void {
       'ffn-hidden-size',
       'model.ffn',
       usual,
-      gated ? `left out: (8 / 3) x ${embed}, down to a multiple of 64` : `left out: 4 x ${embed}`,
+      gated ? `not set: (8 / 3) x ${embed}, down to a multiple of 64` : `not set: 4 x ${embed}`,
     )
   }
   const untied = t.is('untie-embeddings-and-output-weights') || t.is('no-tie-embed-logits')
   const term = t.is('no-tie-embed-logits') ? 'no-tie-embed-logits' : 'untie-embeddings-and-output-weights'
   if (untied || t.has(term)) t.carry(term, 'model.tied', !untied)
   else if (t.defaults.value('untie-embeddings-and-output-weights') !== undefined)
-    t.reading.assume(t.path(term), 'model.tied', true, `left out: the head is tied to the embedding, ${t.defaults.of}`)
+    t.reading.assume(t.path(term), 'model.tied', true, `not set: the head is tied to the embedding, ${t.defaults.of}`)
   t.reading.set('model.kvHeads', kvHeads)
   const eps = ['norm-epsilon', 'layernorm-epsilon', 'rms-norm-eps'].find(one => t.has(one)) ?? 'norm-epsilon'
   t.numeric(eps, 'model.eps')

@@ -11,7 +11,13 @@ export function readPrecision(t: Terms) {
   else {
     const usual = t.defaults.value('precision')
     if (usual === undefined) t.reading.missing('plan.precision', 'the file does not say in what it is computed')
-    else t.reading.assume(t.path('bf16'), 'plan.precision', usual, `neither bf16 nor fp16: ${t.defaults.of}`)
+    else
+      t.reading.assume(
+        t.path('bf16'),
+        'plan.precision',
+        usual,
+        `neither --bf16 nor --fp16: the default of ${t.defaults.of}`,
+      )
   }
   t.read('bf16', 'fp16')
   readGradients(t, bf16)
@@ -77,7 +83,7 @@ function readScale(t: Terms, fp16: boolean): void {
       interval: t.number('loss-scale-window') ?? 1000,
       hysteresis: t.number('hysteresis') ?? 2,
     }
-    t.reading.assume(t.path('loss-scale'), 'training.lossScale', scaler, 'left out: it moves, as Megatron has it')
+    t.reading.assume(t.path('loss-scale'), 'training.lossScale', scaler, 'not set: dynamic, as in Megatron')
   }
   t.read('loss-scale', 'initial-loss-scale', 'min-loss-scale', 'loss-scale-window', 'hysteresis')
 }

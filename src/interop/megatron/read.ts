@@ -106,7 +106,7 @@ function remarkOn(reading: Reading, state: State): void {
     reading.remark(
       /^\d+$/.test(name) ? `$${name}` : name,
       line,
-      `not set: ${/^\d+$/.test(name) ? '--arg gives it' : `--env ${name}=..`}`,
+      `the variable is not set: pass ${/^\d+$/.test(name) ? '--arg <value>' : `--env ${name}=<value>`}`,
     )
 }
 

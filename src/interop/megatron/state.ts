@@ -22,7 +22,13 @@ function readZero(t: Terms): void {
     if (stays) t.carry('torch-fsdp2-no-reshard-after-forward', 'plan.gather', 'step')
   } else if (t.has('use-distributed-optimizer'))
     t.carry('use-distributed-optimizer', 'plan.zero', t.is('use-distributed-optimizer') ? 1 : 0)
-  else t.usual('zero', 'plan.zero')
+  else
+    t.reading.assume(
+      t.path('use-distributed-optimizer'),
+      'plan.zero',
+      t.defaults.value('zero'),
+      `the default of ${t.defaults.of}`,
+    )
   t.read('use-megatron-fsdp', 'use-custom-fsdp', 'use-torch-fsdp2', 'data-parallel-sharding-strategy')
 }
 
@@ -38,7 +44,7 @@ function readStrategy(t: Terms, fsdp: string) {
       t.path(term),
       'plan.zero',
       zero,
-      `left out: ${usual} is the default of ${t.defaults.of}; up to core 0.17 it is no_shard, from 0.19 on optim_grads_params`,
+      `not set: ${usual} is the default of ${t.defaults.of}; up to core 0.17 it is no_shard, from 0.19 on optim_grads_params`,
     )
   t.read(fsdp)
 }
@@ -58,7 +64,7 @@ function readOverlap(t: Terms): void {
       t.path('overlap-grad-reduce'),
       'plan.overlap',
       false,
-      'left out: gradients travel when the backward pass is done',
+      'not set: gradients are reduced after the backward pass',
     )
   t.read('overlap-param-gather', 'tp-comm-overlap', 'overlap-p2p-communication')
   if (t.is('no-overlap-p2p-communication'))

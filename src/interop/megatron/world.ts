@@ -1,4 +1,5 @@
 /** How many ranks a command starts: by its launcher, by what SLURM was asked for, by the environment. */
+import { counted } from '../../base/index.js'
 import { isUnknown, type Launch, type State } from '../shell/index.js'
 
 /** Words such as `--nodes=4`, `--nodes 4` and `-N 4`, by name without dashes, `_` as `-`. */
@@ -87,7 +88,7 @@ export function worldOf({ before, program }: Launch, state: State): World | unde
   }
   if (perNode !== undefined) {
     const many = nodes ?? (before.includes('srun') ? slurm.nodes : undefined) ?? 1
-    return { ranks: perNode * many, how: `${many} nodes x ${perNode} processes` }
+    return { ranks: perNode * many, how: `${counted(many, 'node')} x ${counted(perNode, 'process')}` }
   }
   const tasks = numberIn(options, 'ntasks', 'n', 'np')
   if (tasks !== undefined) return { ranks: tasks, how: `${tasks} tasks` }

@@ -87,7 +87,7 @@ function readMesh(r: Reading, { world }: Given): void {
     r.refuse(at('pp_engine'), `expected 1f1b or afab, got ${engine}`)
   const schedule = /^1f1b$/i.test(engine ?? '') ? '1f1b' : 'gpipe'
   if (engine === undefined)
-    r.assume(at('pp_engine'), 'plan.schedule', schedule, 'left out, nanotron runs all forwards first')
+    r.assume(at('pp_engine'), 'plan.schedule', schedule, 'not set: nanotron runs all forward passes first (AFAB)')
   else r.carry(at('pp_engine'), 'plan.schedule', schedule)
   const split = r.choice(at('tp_mode'), tpModes, 'activations are all-reduced')
   if (split === undefined && r.has(at('tp_mode'))) r.set('plan.sequenceParallel', false)

@@ -128,7 +128,7 @@ function differences(job: Job, text: string, { given, to, unset }: Reread): Diff
     found.push({
       path,
       said,
-      message: said ? `${show(theirs)} in the file, not ${show(ours)}` : `cannot be expressed: ${show(ours)}`,
+      message: said ? `${show(theirs)} in the file, ${show(ours)} in the job` : `cannot be expressed: ${show(ours)}`,
     })
   }
   const plan = Plan.parse(draft.plan ?? {})
@@ -209,4 +209,4 @@ function same(a: unknown, b: unknown): boolean {
   return [...new Set([...Object.keys(a), ...Object.keys(b)])].every(key => same(a[key], b[key]))
 }
 
-const show = (value: unknown): string => (value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 80))
+const show = (value: unknown): string => (value === undefined ? 'not set' : JSON.stringify(value).slice(0, 80))
