@@ -83,15 +83,23 @@ export {
 // 4. Programs
 export { coordinatesOf, indexAlong, sizeOfAll, worldOf } from './base/index.js'
 export {
-  compile,
   compileEvaluation,
-  compileJob,
   memoryProblems,
   memoryWhy,
+  type Pass,
+  type PassResults,
+  passes,
   scheduleOf,
   serialJob,
   tallyOf,
+  type Watch,
 } from './compile/index.js'
+export {
+  type CompileOptions,
+  compileModel as compile,
+  compileVerified as compileJob,
+  type ModelToCompile,
+} from './prove/index.js'
 export { emit, emitProgram } from './emit/index.js'
 export {
   kinds,

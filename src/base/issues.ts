@@ -5,11 +5,11 @@
 import type { z } from 'zod'
 import { english, type Filling, type Gap, type Phrases, type Spoken, speak, spoken } from './phrase.js'
 import { phrasing, problemSaid } from './phrasing.js'
-import type { Problem } from './problem.js'
+import { type Problem, ProblemsError } from './problem.js'
 import { type SchemaPhrases, schemaPhrases } from './schema-phrases.js'
 import { nearest, shorten } from './text.js'
 
-type Issue = z.core.$ZodIssue
+export type Issue = z.core.$ZodIssue
 type Schema = z.core.$ZodType
 type Path = readonly PropertyKey[]
 
@@ -46,6 +46,20 @@ export function problemsOf(
   const problems = issues.flatMap(issue => explain(issue, { schema, value, prefix, hints, phrases }))
   // A whole number out of every range breaks two rules of one schema; the later one names the nearer bound.
   return [...new Map(problems.map(p => [`${p.code} ${p.path}`, p])).values()]
+}
+
+/** The same schema; its `parse` throws a `ProblemsError` with the diagnostics, not Zod's list of issues. */
+export function throwing<S extends z.ZodType>(
+  schema: S,
+  problems: (issues: readonly Issue[], value: unknown) => readonly Problem[] = (issues, value) =>
+    problemsOf(issues, schema, value),
+): S {
+  const parse = (value: unknown): z.output<S> => {
+    const { success, data, error } = schema.safeParse(value)
+    if (success) return data
+    throw new ProblemsError(problems(error.issues, value))
+  }
+  return Object.assign(schema, { parse })
 }
 
 interface Context {

@@ -38,6 +38,8 @@ export const problemCodes = {
   'model/rope': 'the scaling of rotary positions contradicts itself',
   'model/latent': 'sizes of latent attention contradict other sizes of the model',
   'model/positions': 'sequences are longer than the position embeddings of the model',
+  'model/dims': 'dims of a model contradict the training, or are used without being declared',
+  'model/blocks': 'a block of a model lacks the outputs that the next one reads, or uses a name twice',
   'model/size': 'the model has more than 2^53 parameters',
 
   'training/lr': 'the learning-rate schedule contradicts itself, or part of it has no effect',

@@ -1,6 +1,6 @@
 /**
- * The compiler: a model and a plan become one program for every rank. The bodies of `shardStep` and `compile` are the
- * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
+ * The compiler: a model and a plan become one program for every rank. `shardStep` and `compiling` call its passes in the
+ * order of the list in passes.ts. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
 import {
@@ -55,6 +55,7 @@ import { expertAxesOf, meshOf } from './mesh.js'
 import { draftOnce, type OnceDrafts, toldTo } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
+import { watching } from './passes.js'
 import { type Arenas, anyArenas, noArenas, placeBuffers, placeFrames } from './place.js'
 import { storedGradients, storedModel } from './precision.js'
 import { recompute } from './recompute.js'
@@ -69,34 +70,42 @@ export function shardStep(given: CompileInput): Sharding {
   const scaled = training.lossScale !== undefined
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
-  const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
+  const pass = watching(given)
+  const bounded = pass('expert rows', boundRows(given.model, plan, s))
+  const stored = pass('store', storedModel(bounded, plan.precision))
+  const model = pass('quantize', codedModel(stored, plan.fp8))
   const isFrozen = new Set(model.params.flatMap(({ name, frozen }) => (frozen ? [name] : [])))
-  const graphs = eachKind(model, ({ graph, params }) => {
+  const derived = eachKind(model, ({ graph, params }) => {
     const frozen = new Set(Object.keys(params).filter(local => isFrozen.has(params[local])))
     return storedGradients(differentiate(graph, { scaled, frozen }), plan)
   })
-  const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
-  const stageOf = cut(model.blocks, plan)
+  const graphs = pass('differentiate', derived)
+  const kept = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
+  const nodes = pass('recompute', kept)
+  const stageOf = pass('cut', cut(model.blocks, plan))
   const layouts = layoutsOfParams(model, s, plan)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
-  return { ...facts, ...shard(facts) }
+  return { ...facts, ...pass('shard', shard(facts)) }
 }
 
-/** Compiles a model, training and plan into the program of every rank. `compileJob` does it for a job. */
+/** Runs the passes on a model, training and plan. Nothing is checked or verified: `compileVerified` does both for a job. */
 export const compile = (given: CompileInput, sharding?: Sharding): Program => finish(compiling(given, sharding))
 
 /** The shares are about those of a large program, whose time goes into its streams. */
 export function* compiling(given: CompileInput, sharding: Sharding = shardStep(given)): Work<Program> {
   const { plan, schedule, model, s, stageOf, params } = sharding
   yield 0.1
-  const flights = yield* asPart(0.1, 0.25, draftingFlights(sharding))
-  const boundaries = draftBoundaries(sharding)
-  const ordered = segmentsOf(sharding, flights, boundaries).map(draft => (plan.overlap ? overlap(draft) : draft))
-  const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))
+  const pass = watching(given)
+  const flights = pass('data parallel', yield* asPart(0.1, 0.25, draftingFlights(sharding)))
+  const boundaries = pass('offload', draftBoundaries(sharding))
+  const drafts = segmentsOf(sharding, flights, boundaries)
+  const ordered = pass('overlap', plan.overlap ? drafts.map(overlap) : drafts)
+  const segments = pass('place segments', byName(ordered.map(draft => placeBuffers(s.mesh, draft))))
   yield 0.35
-  const scripts = yield* asPart(0.35, 0.85, draftingStreams({ ...sharding, boundaries, flights, segments }))
-  const streams = yield* asPart(0.85, 1, placingFrames(scripts, given))
-  return {
+  const sources = { ...sharding, boundaries, flights, segments }
+  const scripts = pass('schedule', yield* asPart(0.35, 0.85, draftingStreams(sources)))
+  const streams = pass('place streams', yield* asPart(0.85, 1, placingFrames(scripts, given)))
+  return pass('program', {
     name: model.name,
     mesh: s.mesh,
     microbatches: plan.microbatches,
@@ -109,7 +118,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
     ...(evaluates(given) ? {} : { scalars: scalarsOf(given.training, scripts) }),
     segments,
     streams,
-  }
+  })
 }
 
 /** Where only the heaviest stream is asked for, packing another stops once it takes no more than those before it; where none is, none is packed. */

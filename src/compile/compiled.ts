@@ -10,6 +10,7 @@ import type { FlightDrafts } from './data.js'
 import type { DerivedGraph } from './differentiate.js'
 import type { ShardedMesh } from './layouts.js'
 import type { OnceDrafts } from './once.js'
+import type { Watch } from './passes.js'
 import type { ParamDtypes } from './precision.js'
 import type { Phases } from './recompute.js'
 import type { ParamDrafts } from './tail.js'
@@ -33,6 +34,8 @@ export interface CompileInput {
    * one behind the other, in a program that is read and never run.
    */
   readonly placing?: 'each' | 'heaviest' | 'none'
+  /** Called after each pass with what it made, in the order of `passes`. */
+  readonly watch?: Watch | undefined
 }
 
 /** A kind of block is compiled once, whatever the number of blocks of it. */

@@ -9,15 +9,19 @@ import type { CompiledParam, CompileInput } from './compiled.js'
 import { sendsCodes } from './flight-codes.js'
 
 /**
- * Compiles the training step of a job, which `check` should have passed. `schedule` is the parsed file of a plan that
- * names one.
+ * Runs the compiler's passes on the training step of a job that `check` passed. Nothing is verified: that is `compileVerified`'s work.
+ * `schedule` is the parsed file of a plan that names one.
  */
-export const compileJob = (job: Job, schedule?: Schedule): Program => finish(compilingJob(job, schedule))
+export const compileJob = (
+  job: Job,
+  schedule?: Schedule,
+  options: Pick<CompileInput, 'placing' | 'watch'> = {},
+): Program => finish(compilingJob(job, schedule, options))
 
 export function* compilingJob(
   job: Job,
   schedule: Schedule = scheduleOf(job.plan),
-  options: Pick<CompileInput, 'placing'> = {},
+  options: Pick<CompileInput, 'placing' | 'watch'> = {},
 ): Work<Program> {
   return yield* compiling({ ...inputOf(job, schedule), ...options })
 }
@@ -60,19 +64,32 @@ function piecesOf({ model, plan }: Job): number {
 export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   ...job,
   plan: {
-    ...job.plan,
-    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false, attention: 'gather' },
-    ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
+    ...serialPlan(job.plan, microbatches),
     ...(job.plan.compress && { compress: playing(job) }),
   },
 })
 
+export const serialPlan = (plan: Plan, microbatches: number): Plan => ({
+  ...plan,
+  ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false, attention: 'gather' },
+  ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
+  ...(plan.offload && { offload: { ...plan.offload, parameters: 'device' as const } }),
+})
+
 /** What is lost in codes, or kept back, depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
 function playing(job: Job): Plan['compress'] {
-  const { compress, etp, zero, microbatches } = job.plan
+  const { etp, zero, microbatches } = job.plan
+  const compress = withoutCast(job.plan.compress)
   if (!compress || (compress.gather !== 'int8' && !dependsOnAddends(compress.reduce))) return compress
   const exact = dependsOnAddends(compress.reduce) ? sentExactly(job) : []
   return { ...compress, virtual: { ...sizesOf(job.plan), etp, zero, microbatches, exact } }
+}
+
+/** One rank gathers nothing. Codes are cut as other ranks would; a cast rounds each number alike, wherever it is. */
+function withoutCast(compress: Plan['compress']): Plan['compress'] {
+  if (compress?.gather !== 'bf16') return compress
+  const { gather: _, ...rest } = compress
+  return rest
 }
 
 /** Parameters whose gradients ranks send as they are, though others are sent in codes, or in part. */

@@ -15,6 +15,15 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
   const limits = idLimits(program)
   const trains = program.inputs.some(({ name }) => name === 'lr')
   return data => {
+    if (typeof data?.inputs !== 'function')
+      throw new ProblemsError([
+        error(
+          'step/data',
+          'inputs',
+          `expected a function from the name of an input to its values, got ${typeof data?.inputs}`,
+          `the inputs are ${sizes.map(({ name }) => name).join(', ')}; syntheticData and batchAt make such functions`,
+        ),
+      ])
     const values = new Map(sizes.map(({ name }) => [name, data.inputs(name)]))
     const problems = [
       ...(trains ? lrProblems(data.lr) : []),

@@ -54,8 +54,12 @@ export function verifyStructure(program: Program): Violation[] {
 }
 
 /** Throws all that `verifyStructure` finds. What runs programs calls it first: a broken one would run over its memory. */
-export function requireSound(program: Program): void {
-  const violations = verifyStructure(program)
+export const requireSound = (program: Program): void => requireNone(verifyStructure(program))
+
+/** Throws all that `verify` finds. */
+export const requireLawful = (program: Program, serial?: Program): void => requireNone(verify(program, serial))
+
+function requireNone(violations: readonly Violation[]): void {
   if (violations.length > 0)
     throw new ProblemsError(violations.map(violation => error('program/law', '', showViolation(violation))))
 }

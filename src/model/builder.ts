@@ -6,7 +6,15 @@
  * The dims' names carry meaning for plans: `batch` is split over data-parallel ranks, `seq` over sequence-parallel
  * ones, `kvHeads`, `group`, `ffn` and `vocab` over tensor-parallel ones. Other names are never split.
  */
-import type { AttentionOptions, Dim, Op, RopeScaling } from '../base/index.js'
+import {
+  type AttentionOptions,
+  type Dim,
+  error,
+  type Op,
+  type ProblemCode,
+  ProblemsError,
+  type RopeScaling,
+} from '../base/index.js'
 import {
   type Block,
   type DType,
@@ -75,13 +83,20 @@ export class ModelBuilder<D extends string> {
   }
 
   sizes(names: readonly D[]): Dim[] {
-    return names.map(name => ({ name, size: this.dims[name] }))
+    return names.map(name => {
+      const size = this.dims[name]
+      if (size === undefined)
+        throw refusal('model/dims', `dim ${name} is not declared`, `the model has ${Object.keys(this.dims).join(', ')}`)
+      if (!Number.isSafeInteger(size) || size < 1)
+        throw refusal('model/dims', `dim ${name} is ${size}, not an integer of at least 1`)
+      return { name, size }
+    })
   }
 
   #append(name: string, kind: string, write: Write<D>, layer: Pick<Block, 'layer'> = {}): void {
     if (this.blocks.some(block => block.name === name || (block.kind === kind && !layer.layer)))
       throw new Error(`there is a block named ${name} already`)
-    const { graph, own, ownInputs, shared, hands } = this.#kinds.get(kind) ?? this.#write(kind, write)
+    const { graph, own, ownInputs, shared, hands } = this.#written(name, kind, write)
     const params = Object.fromEntries([...own.keys()].map(local => [local, `${name}.${local}`]))
     for (const [local, spec] of own) this.params.set(params[local], { ...spec, name: params[local] })
     const tied = Object.fromEntries([...shared].map(n => [n, n]))
@@ -92,23 +107,52 @@ export class ModelBuilder<D extends string> {
     this.#carry = hands
   }
 
-  #write(kind: string, write: Write<D>): WrittenKind {
+  /** A kind is written once: later blocks of it read what the first one read. */
+  #written(name: string, kind: string, write: Write<D>): WrittenKind {
+    const known = this.#kinds.get(kind)
+    if (!known) return this.#write(name, kind, write)
+    if (showCarry(known.reads) !== showCarry(this.#carry))
+      throw refusal(
+        'model/blocks',
+        `block ${name} gets ${showCarry(this.#carry)}, but the first of its kind got ${showCarry(known.reads)}`,
+        'return from a repeated block what it reads',
+      )
+    return known
+  }
+
+  #write(name: string, kind: string, write: Write<D>): WrittenKind {
     const block = new BlockBuilder<D>(this)
-    const carry = Object.fromEntries(
-      Object.entries(this.#carry).map(([name, dims]) => [name, block.carried(name, dims)]),
-    )
-    const exports = write(block, carry)
+    const reads = this.#carry
+    const carry = Object.fromEntries(Object.entries(reads).map(([name, dims]) => [name, block.carried(name, dims)]))
+    const exports = write(block, readOnlyThere(carry, name))
     const hands = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.dims]))
     const { own, ownInputs, shared } = block
-    const written = { graph: block.graph(exports), own, ownInputs, shared, hands }
+    const written = { graph: block.graph(exports), own, ownInputs, shared, reads, hands }
     this.#kinds.set(kind, written)
     return written
   }
 }
 
-/** A kind of block, and the dims of what it hands on. */
+/** The outputs of the block before. Reading one that it does not return is an error, not undefined. */
+const readOnlyThere = (carry: Carry, block: string): Carry =>
+  new Proxy(carry, {
+    get(target, name) {
+      if (typeof name !== 'string' || name in target) return Reflect.get(target, name)
+      throw refusal(
+        'model/blocks',
+        `block ${block} reads ${name}, which the block before does not return`,
+        `it returns ${Object.keys(target).join(', ') || 'nothing'}`,
+      )
+    },
+  })
+
+const refusal = (code: ProblemCode, message: string, suggestion?: string): ProblemsError =>
+  new ProblemsError([error(code, 'model', message, suggestion)])
+
+/** A kind of block, with the dims of its inputs from the block before and of its outputs. */
 interface WrittenKind extends Pick<BlockBuilder<string>, 'own' | 'ownInputs' | 'shared'> {
   readonly graph: Graph
+  readonly reads: Readonly<Record<string, readonly Dim[]>>
   readonly hands: Readonly<Record<string, readonly Dim[]>>
 }
 
@@ -148,9 +192,8 @@ export class BlockBuilder<D extends string> {
   param(name: string, dims: readonly D[], init: Init, how: Partial<Pick<ParamSpec, 'role' | 'inputs'>> = {}): Value {
     const { role = dims.length > 1 ? 'matrix' : 'bias', inputs = 1 } = how
     const sizes = this.#model.sizes(dims)
-    const known = this.own.get(name)
-    if (known && !sameDims(known.dims, sizes))
-      throw new Error(`parameter ${name} is asked for as ${show(sizes)} and as ${show(known.dims)}`)
+    if (this.own.has(name))
+      throw refusal('model/blocks', `the block has two parameters named ${name}`, 'to use one twice, keep its value')
     this.own.set(name, { dims: sizes, init, role, inputs })
     return this.#graph.source({ kind: 'param', name }, name, sizes)
   }
@@ -328,6 +371,12 @@ interface RopeOptions {
   readonly scaling?: RopeScaling | undefined
   readonly positions?: Value | undefined
 }
+
+const showCarry = (carry: Readonly<Record<string, readonly Dim[]>>): string =>
+  Object.keys(carry)
+    .sort()
+    .map(name => `${name} ${show(carry[name])}`)
+    .join(', ') || 'nothing'
 
 const show = (dims: readonly Dim[]): string => `[${dims.map(dim => dim.name).join(' ')}]`
 const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean => show(a) === show(b)

@@ -3,7 +3,7 @@
  * and the JSON schema; after parsing every default is resolved, so nothing below asks "and if it is missing?".
  */
 import { z } from 'zod'
-import { refusal, roomOrders, scorings } from '../base/index.js'
+import { refusal, roomOrders, scorings, throwing } from '../base/index.js'
 
 /** Sizes have a ceiling, so that a slip of the keyboard is a problem and not an hour of compiling. */
 const size = (most: number) => z.int().min(1).max(most)
@@ -233,7 +233,7 @@ const usualHeadDim = ({
 }): number => (mla ? mla.qkNopeHeadDim + mla.qkRopeHeadDim : embed / heads)
 
 /** The schema of `model:` in a job (Zod): sizes of one of the supported families. */
-export const ModelConfig = z.discriminatedUnion('family', [MlpConfig, GptConfig, LlamaConfig])
+export const ModelConfig = throwing(z.discriminatedUnion('family', [MlpConfig, GptConfig, LlamaConfig]))
 
 export type MlpConfig = z.output<typeof MlpConfig>
 export type GptConfig = z.output<typeof GptConfig>

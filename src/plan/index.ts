@@ -10,6 +10,7 @@ export { blockSize, Fp8, type Fp8Recipe, fp8Recipes, inBlocks, usualBlock } from
 export * from './groups.js'
 export * from './job.js'
 export { jobFields, jobSchema } from './job-schema.js'
+export { Job } from './job-value.js'
 export { layersPerStage, stagesOf } from './layers.js'
 export * from './learning-rate.js'
 export { adaptersOf } from './lora.js'

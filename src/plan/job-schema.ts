@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type FieldReference, fieldsOfSchema, type JsonSchema, schemaAsJson } from '../base/index.js'
 import { presetNames, presets } from '../model/index.js'
-import { Job } from './schema.js'
+import { Job } from './job-value.js'
 
 /** The JSON schema of a job file. Beside model sizes it allows preset names. */
 export function jobSchema(): JsonSchema {

@@ -2,28 +2,16 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import {
-  type Hints,
-  hasErrors,
-  meant,
-  type Problem,
-  problemsOf,
-  type Spoken,
-  saidAgain,
-  shorten,
-  takesAt,
-} from '../base/index.js'
+import { hasErrors, meant, type Problem, problemsOf, type Spoken, saidAgain, shorten } from '../base/index.js'
 import { fromHuggingFace, isPreset, ModelConfig, presetNames, presets } from '../model/index.js'
 import { check, checkBeside } from './check.js'
-import { besideIn } from './conversions.js'
 import { parseText } from './document.js'
 import { foreignProblem, foreignText } from './foreign.js'
+import { hintsIn, isWritten, Job } from './job-value.js'
 import { isMapping, type Mapping, mappingOf } from './mapping.js'
-import { LrSchedule, Optimizer } from './optimizer-schema.js'
 import { advised, clause, planPhrases, refused } from './phrases.js'
 import { type Renamed, withTodaysNames } from './renamed-fields.js'
-import { Data, Job, Plan, Training } from './schema.js'
-import { keyHint, modelHint, plainly, valueHint } from './synonyms.js'
+import { modelHint } from './synonyms.js'
 
 export interface JobSource {
   /** Path of the job file; only for messages. */
@@ -86,44 +74,6 @@ function noteOf({ from, old, now, both, twice }: Renamed): Problem[] {
 function atAlias(problem: Problem, renamed: readonly Renamed[]): Problem {
   const alias = renamed.find(({ to, twice }) => !twice && (problem.path === to || problem.path.startsWith(`${to}.`)))
   return alias ? { ...problem, path: alias.from + problem.path.slice(alias.to.length) } : problem
-}
-
-/** Whether a missing field is what an unknown key should be written as: its suggestion names the field already. */
-const isWritten = (missing: Problem, all: readonly Problem[]): boolean =>
-  missing.code === 'schema/missing' &&
-  all.some(({ code, path, suggestion = '' }) => {
-    const section = path.includes('.') ? `${path.slice(0, path.lastIndexOf('.'))}.` : ''
-    const fields = [...suggestion.matchAll(/`([\w.]+): /g)].map(([, field]) => field)
-    const within = (field: string) => field === missing.path || field.startsWith(`${missing.path}.`)
-    return code === 'schema/key' && fields.some(field => within(field) || within(section + field))
-  })
-
-/** Words of other frameworks, with what the rest of the file says. */
-function hintsIn(root: unknown): Hints {
-  const beside = besideIn(root)
-  const takes = (field: string, value: unknown) => takesAt(Job, field.split('.'), value, root)
-  return {
-    key: (path, key, value) => keyHint({ key, path, value, beside, takes, ours: fieldNamed(key, path) }),
-    value: (path, value) => valueHint(path.split('.').at(-1) ?? '', value),
-  }
-}
-
-const sections: Readonly<Record<string, readonly string[]>> = {
-  plan: Object.keys(Plan.in.shape),
-  training: Object.keys(Training.shape),
-  'training.optimizer': Optimizer.options.flatMap(({ shape }) => Object.keys(shape)),
-  'training.lrSchedule': Object.keys(LrSchedule.shape),
-  data: Object.keys(Data.shape),
-  model: ModelConfig.options.flatMap(option => Object.keys(option.in.shape)),
-}
-
-/** A key that is right, in the wrong section, or but for its capitals: 'weight_decay' in training. */
-function fieldNamed(key: string, path: string): string | undefined {
-  const named = ([section, keys]: readonly [string, readonly string[]]) =>
-    keys
-      .filter(known => plainly(known) === plainly(key) && (section !== path || known !== key))
-      .map(known => `${section}.${known}`)
-  return Object.entries(sections).flatMap(named)[0]
 }
 
 const most = 50

@@ -22,6 +22,7 @@ import {
   planPrecisions,
   refusal,
   shorten,
+  throwing,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
@@ -30,7 +31,6 @@ import { Fp8 } from './fp8-schema.js'
 import { Lora } from './lora-schema.js'
 import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
-import { withTodaysNames } from './renamed-fields.js'
 import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
@@ -145,8 +145,7 @@ const amountOfMemory = (example: string) =>
 /** What a plan that does not say does. */
 export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 
-/** The schema of a parallelism plan (Zod): axis sizes, ZeRO stage, schedule, precision and the rest of `plan:`. */
-export const Plan = z
+const PlanFields = z
   .strictObject({
     ...axes,
     etp: axis.describe('expert tensor parallelism: ranks that shard each expert'),
@@ -234,10 +233,12 @@ export const Plan = z
     chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleFacts[plan.schedule].chunks : 1),
   }))
 
+/** The schema of a parallelism plan (Zod): axis sizes, ZeRO stage, schedule, precision and the rest of `plan:`. */
+export const Plan = throwing(PlanFields)
+
 type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 
-/** The schema of `training:` in a job (Zod): sequence length, global batch, optimizer, learning rate schedule. */
-export const Training = z.strictObject({
+const TrainingFields = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences per step, over all ranks; 2k is 2048'),
   batchRamp: z
@@ -302,6 +303,9 @@ export const Training = z.strictObject({
     .default(4)
     .describe('global batches per validation; 0: never validate'),
 })
+
+/** The schema of `training:` in a job (Zod): sequence length, global batch, optimizer, learning rate schedule. */
+export const Training = throwing(TrainingFields)
 
 /** What tells the documents of a sequence apart. */
 export const Documents = z.strictObject({
@@ -368,7 +372,8 @@ export const Data = z.strictObject({
   evalFraction: z.number().min(0).lt(1).default(0.05).describe('fraction of the tokens used for validation'),
 })
 
-const JobFields = z.strictObject({
+/** The fields of a job: `Job` reads earlier names of them too. */
+export const JobFields = z.strictObject({
   name: z.string().max(200).optional().describe('name of the job'),
   model: ModelConfig.describe('a preset, a Hugging Face config.json, or sizes'),
   training: Training.describe('batch, sequence length, optimizer and schedule'),
@@ -376,21 +381,10 @@ const JobFields = z.strictObject({
   plan: Plan.prefault({}).describe('parallelism, precision and memory'),
 })
 
-/**
- * The schema of a job (Zod). `Job.parse(value)` checks the shape and fills in defaults, and accepts fields under the names they
- * had before; `check` finds what fields specify together.
- */
-export const Job = z.preprocess((job, ctx) => {
-  const { job: now, renamed } = withTodaysNames(job)
-  for (const { from, old, now, twice } of renamed)
-    if (twice) ctx.issues.push(refusal(job, from.split('.'), 'schema/renamed/twice', { old, now }))
-  return now
-}, JobFields)
-
 export type Plan = z.output<typeof Plan>
 export type PlanInput = z.input<typeof Plan>
 export type Training = z.output<typeof Training>
 export type Data = z.output<typeof Data>
 export type Documents = z.output<typeof Documents>
-export type Job = z.output<typeof Job>
+export type { Job } from './job-value.js'
 export type JobInput = z.input<typeof JobFields>

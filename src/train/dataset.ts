@@ -1,5 +1,6 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
 import {
+  error,
   type Files,
   type Problem,
   ProblemsError,
@@ -225,3 +226,16 @@ function attempt<T>(path: string, file: string, work: () => T): T {
 }
 
 const reasonOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
+
+/** Callers without types may forget it. */
+export const datasetProblems = (dataset: Dataset | undefined): Problem[] =>
+  dataset?.train
+    ? []
+    : [
+        error(
+          'data/file',
+          'dataset',
+          'startSession needs a dataset as its second argument',
+          'openData opens the one that a job names, syntheticDataset makes one',
+        ),
+      ]

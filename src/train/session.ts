@@ -33,7 +33,7 @@ import type { Schedule } from '../schedule/index.js'
 import { type BitChecks, type ReplicaState, replayEvents, replicaChecks } from './bit-checks.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
 import { recordingProblems } from './choices.js'
-import { evaluationOf } from './dataset.js'
+import { datasetProblems, evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, risingLoss, whySkipped } from './divergence.js'
 import { engineFailures } from './engine-failure.js'
 import { inject, injectionProblems, raisedBy } from './injection.js'
@@ -151,6 +151,7 @@ export interface SessionOptions extends BitChecks {
 
 /** Starts a training run. Throws all reasons why the job cannot run here, or cannot start from the checkpoint. */
 export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
+  required(datasetProblems(dataset))
   const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
   const programs = programsOf(job, options)

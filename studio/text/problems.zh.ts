@@ -48,6 +48,8 @@ export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
   'model/rope': '旋转位置编码的缩放自相矛盾',
   'model/latent': 'latent attention 的尺寸与模型的其他尺寸矛盾',
   'model/positions': '序列比模型的位置数长',
+  'model/dims': '模型的维度与训练矛盾，或用了没有声明的维度',
+  'model/blocks': '模型的一个 block 没有下一个 block 所读的输出，或重复使用一个名字',
   'model/size': '模型的参数超过 2^53 个',
 
   'training/lr': '学习率调度自相矛盾，或有一部分不起作用',
