@@ -1,9 +1,13 @@
 /** The cause of each of twelve sick runs is named, most important first; healthy runs are left alone. */
 import { deepEqual, ok } from 'node:assert/strict'
 import { describe } from 'node:test'
+import { compileJob } from '../src/compile/index.js'
 import { withOthers } from '../src/doctor/diagnose.js'
 import { diagnose } from '../src/doctor/index.js'
+import { splitOf } from '../src/estimate/index.js'
 import { type EventKind, stepOf } from '../src/health/index.js'
+import { jobOf, neighboursOf, priceOf, requestOfJob, showSentence } from '../src/search/index.js'
+import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { family, test } from './families.js'
 import { type Illness, runOf } from './sick-runs.js'
 
@@ -55,6 +59,35 @@ describe('sick runs', () => {
         JSON.stringify(findings.map(({ event, message }) => [event, message])),
       )
     })
+})
+
+test('a change that is named for a bubble or for the network was simulated: it saves what it says, and the bubble shrinks', () => {
+  const cases = [
+    { training: { globalBatch: 8 }, plan: { dp: 1, tp: 2, pp: 4, microbatches: 4 } },
+    { training: { globalBatch: 16 }, plan: { dp: 2, tp: 1, pp: 4, microbatches: 4, zero: 0 } },
+    { model: { embed: 1024, heads: 16, kvHeads: 16, ffn: 3584 }, plan: { dp: 1, tp: 16 } },
+  ]
+  let checked = 0
+  for (const illness of cases) {
+    const patient = runOf(illness)
+    const { job, program, cluster } = patient
+    const simulated = (of: typeof program) => simulate(of, clusterPrices(of, cluster!), { watch: [] })
+    const before = simulated(program)
+    const request = requestOfJob(job, cluster!)
+    const neighbours = neighboursOf(request, priceOf(request, splitOf(job, '1f1b')))
+    for (const { event, message, numbers, advice = '' } of diagnose(patient).findings) {
+      const label = /try (.*): -\d+ %/.exec(advice)?.[1]
+      const next = neighbours.find(({ move }) => showSentence(move.change) === label)?.plan
+      if ((event !== 'bubble' && event !== 'network') || !next) continue
+      const { rankOrder, overlap } = job.plan
+      const { plan, ...rest } = jobOf(request, next.split)
+      const after = simulated(compileJob({ ...rest, plan: { ...plan, rankOrder, overlap } }))
+      ok(Math.abs(1 - after.step / before.step - (numbers.gain as number)) < 1e-3, message)
+      if (event === 'bubble') ok(after.parts.bubble / after.step < before.parts.bubble / before.step, message)
+      checked++
+    }
+  }
+  ok(checked >= 2, `${checked}`)
 })
 
 const healthy = [

@@ -225,3 +225,11 @@ test('where a sequence is split, keys meet queries in the way that takes a layer
   for (const other of [gathered, { ...gathered, ring: true as const }, { ...gathered, ulysses: 8 }])
     ok(check(jobOf(request, other)).some(({ severity }) => severity === 'error') || busy(split) <= busy(other))
 })
+
+test('virtual stages: at most 12 per rank, and more where a constraint names them or the plan has them', () => {
+  const deep = requestOf({ layers: 80 })
+  const most = (pipelines: readonly { readonly chunks: number }[]) => Math.max(...pipelines.map(({ chunks }) => chunks))
+  ok(most(pipelinesOf(deep, 2)) <= 12 && most(pipelinesOf(deep, 2)) > 8)
+  equal(most(pipelinesOf(requestOf({ layers: 80, constraints: ['chunks>12'] }), 2)), 41)
+  equal(most(pipelinesOf(deep, 2, 20)), 20)
+})

@@ -78,7 +78,7 @@ export function diagnose({ run, job, program, cluster, times }: Patient): Diagno
   ]
   const unexplained = prediction && !known.some(explains) ? slowerThan(prediction, seconds, run.steps.length) : []
   return {
-    ...{ steps: run.steps.length, seconds, findings: [...known, ...unexplained].sort(byWeight) },
+    ...{ steps: run.steps.length, seconds, findings: byWeight([...known, ...unexplained]) },
     ...(prediction && { predicted: prediction.seconds }),
     ...(simulation && { parts: simulation.parts }),
   }
@@ -136,7 +136,15 @@ function slowerThan({ cluster, seconds: predicted }: Prediction, seconds: number
 
 const rank = { error: 0, warning: 1, note: 2 } as const
 
-const byWeight = (a: HealthEvent, b: HealthEvent): number =>
-  Number(b.event === 'failed') - Number(a.event === 'failed') ||
-  rank[a.severity] - rank[b.severity] ||
-  (b.numbers.gain ?? 0) - (a.numbers.gain ?? 0)
+/** The most important first: errors, then what explains one of them, then warnings by what they cost. */
+function byWeight(findings: readonly HealthEvent[]): HealthEvent[] {
+  const failed = new Set(findings.flatMap(({ event, severity }) => (severity === 'error' ? [event] : [])))
+  const weight = ({ event, severity }: HealthEvent) =>
+    severity !== 'error' && failed.has(event) ? rank.error + 0.5 : rank[severity]
+  return findings.toSorted(
+    (a, b) =>
+      Number(b.event === 'failed') - Number(a.event === 'failed') ||
+      weight(a) - weight(b) ||
+      (b.numbers.gain ?? 0) - (a.numbers.gain ?? 0),
+  )
+}

@@ -7,13 +7,15 @@ import { clause, type EventPhrase, type EventPhrases, type HealthEvent, percentO
 import { type Job, Plan } from '../plan/index.js'
 import {
   capacityOf,
+  jobOf,
   type Neighbour,
   neighboursOf,
+  once,
   priceOf,
+  type Request,
   requestOfJob,
   type Sentence,
   showSentence,
-  type Topic,
 } from '../search/index.js'
 import { clusterPrices, type Simulation, simulate } from '../simulate/index.js'
 
@@ -38,12 +40,13 @@ export function ofPlan(job: Job, { cluster, simulation, symptoms, named }: Circu
   const request = requestOfJob(job, cluster)
   const plan = priceOf(request, splitOf(job, '1f1b'))
   const neighbours = neighboursOf(request, plan)
+  const confirmed = confirming(job, request, { cluster, simulation })
   const thrashes = symptoms.some(({ event }) => event === 'memory')
   const full = simulation.memory.arena / capacityOf(request)
   return [
     ...order,
-    ...(order.length > 0 ? [] : ofNetwork(simulation, neighbours)),
-    ...ofBubble(job, simulation, neighbours),
+    ...(order.length > 0 ? [] : ofNetwork(simulation, confirmed(neighbours))),
+    ...ofBubble(job, simulation, confirmed(neighbours.filter(ofPipeline), shrinksBubble(simulation))),
     ...(named ? ofMicrobatches(job, neighbours) : []),
     ...(full > share.memory || thrashes ? [ofMemory(full, plan.bytes, neighbours)] : []),
   ]
@@ -65,10 +68,52 @@ const finding = <Name extends EventPhrase>(
 const ratioOf = ({ verdict }: Neighbour): number =>
   verdict.kind === 'timed' ? verdict.ratio : Number.POSITIVE_INFINITY
 
-const bestOf = (neighbours: readonly Neighbour[], topics?: readonly Topic[]): Neighbour | undefined =>
-  neighbours.find(one => (topics?.includes(one.move.topic) ?? true) && ratioOf(one) < 1 - leastGain)
+/** A change whose program was simulated, and the share of the step that it saves. */
+interface Confirmed {
+  readonly change: Neighbour['move']['change']
+  readonly gain: number
+}
 
-const tried = (best: Neighbour) => ({ change: best.move.change, gain: percentOf(1 - ratioOf(best)) })
+/** Of the changes that promise most, so many are compiled and simulated: what the cost model promises is not yet advice. */
+const mostTried = 3
+
+type Confirming = (
+  neighbours: readonly Neighbour[],
+  cures?: (after: Simulation) => boolean,
+) => () => Confirmed | undefined
+
+function confirming(
+  job: Job,
+  request: Request,
+  { cluster, simulation }: Pick<Circumstances, 'cluster' | 'simulation'>,
+): Confirming {
+  const simulated = once(({ plan }: Neighbour) => {
+    if (!plan) return undefined
+    const { rankOrder, overlap } = job.plan
+    const { plan: next, ...rest } = jobOf(request, plan.split)
+    const program = compileJob({ ...rest, plan: { ...next, rankOrder, overlap } })
+    return simulate(program, clusterPrices(program, cluster), { watch: [] })
+  })
+  return (neighbours, cures = () => true) =>
+    () => {
+      for (const one of neighbours.filter(one => ratioOf(one) < 1 - leastGain).slice(0, mostTried)) {
+        const after = simulated(one)
+        const gain = after ? 1 - after.step / simulation.step : 0
+        if (after && gain > leastGain && cures(after)) return { change: one.move.change, gain }
+      }
+      return undefined
+    }
+}
+
+const ofPipeline = ({ move: { topic } }: Neighbour): boolean => ['batch', 'schedule', 'mesh', 'layers'].includes(topic)
+
+/** A faster step with a longer bubble is faster for another reason. */
+const shrinksBubble =
+  ({ step, parts }: Simulation) =>
+  (after: Simulation): boolean =>
+    after.parts.bubble / after.step < parts.bubble / step
+
+const tried = ({ change, gain }: Confirmed) => ({ change, gain: percentOf(gain) })
 
 function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[] {
   const { rankOrder } = Plan.parse({})
@@ -86,22 +131,22 @@ function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[
   ]
 }
 
-function ofNetwork({ step, parts }: Simulation, neighbours: readonly Neighbour[]): HealthEvent[] {
+function ofNetwork({ step, parts }: Simulation, cure: () => Confirmed | undefined): HealthEvent[] {
   const axes = ['tp', 'cp', 'ep', 'dp', 'pp'] as const
   const worst = axes.reduce((a, b) => (parts[b] > parts[a] ? b : a))
   const total = axes.reduce((sum, axis) => sum + parts[axis], 0) / step
-  const best = bestOf(neighbours)
-  if (total < share.network || !best) return []
+  const best = total < share.network ? undefined : cure()
+  if (!best) return []
   const words = { share: percentOf(total), axis: worst, most: percentOf(parts[worst] / step) }
-  return [finding('network', { share: total, gain: 1 - ratioOf(best) }, { ...words, ...tried(best) })]
+  return [finding('network', { share: total, gain: best.gain }, { ...words, ...tried(best) })]
 }
 
-function ofBubble({ plan }: Job, { step, parts }: Simulation, neighbours: readonly Neighbour[]): HealthEvent[] {
-  const best = bestOf(neighbours, ['batch', 'schedule', 'mesh', 'layers'])
+function ofBubble({ plan }: Job, { step, parts }: Simulation, cure: () => Confirmed | undefined): HealthEvent[] {
   const waits = parts.bubble / step
-  if (waits < share.bubble || !best) return []
+  const best = waits < share.bubble ? undefined : cure()
+  if (!best) return []
   const words = { share: percentOf(waits), stages: plan.pp, microbatches: plan.microbatches }
-  return [finding('bubble', { share: waits, gain: 1 - ratioOf(best) }, { ...words, ...tried(best) })]
+  return [finding('bubble', { share: waits, gain: best.gain }, { ...words, ...tried(best) })]
 }
 
 function ofMicrobatches({ plan, training }: Job, neighbours: readonly Neighbour[]): HealthEvent[] {

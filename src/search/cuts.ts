@@ -6,17 +6,9 @@ import { hasRoomFor } from './aways.js'
 import { type CutPrices, commonPrices, cutBound } from './bounds.js'
 import { type UnlaidPipeline, unlaid } from './laid.js'
 import { once } from './once.js'
+import { pipelinesOf } from './pipelines.js'
 import type { Request } from './request.js'
-import {
-  type Batch,
-  batchesOf,
-  type DeviceCut,
-  deviceCutsOf,
-  type Group,
-  pipelinesOf,
-  type Saving,
-  savingsOf,
-} from './space.js'
+import { type Batch, batchesOf, type DeviceCut, deviceCutsOf, type Group, type Saving, savingsOf } from './space.js'
 
 export interface SavedGroup {
   readonly group: Group

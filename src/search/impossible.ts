@@ -10,10 +10,11 @@ import { ownSoftwareOf, shapeOf } from '../estimate/index.js'
 import { adaptersOf, Job } from '../plan/index.js'
 import { searchingAll } from './allowed.js'
 import { type Constraint, keeps } from './constraint.js'
+import { pipelinesOf } from './pipelines.js'
 import type { Request, Said } from './request.js'
 import { capacityOf, type Priced, priceOf } from './search.js'
 import type { Sentence } from './sentences.js'
-import { type Group, groupsOf, layerSplitsOf, pipelinesOf, savingsOf, searchedAxes, splitFrom } from './space.js'
+import { type Group, groupsOf, layerSplitsOf, savingsOf, searchedAxes, splitFrom } from './space.js'
 
 /** Why no plan works, and the smallest changes that make one possible. */
 export interface Impossible {

@@ -1,8 +1,9 @@
 /** Pipelines as they lie on the ranks of a group: with as many ranks and microbatches they are the same, and with other microbatches nearly so. */
 import { type BarePipeline, barePipeline, type CutPrice, type KnownPipeline, pipelineIn } from '../estimate/index.js'
 import { scheduleFacts } from '../plan/index.js'
+import type { Pipeline } from './pipelines.js'
 import { plainSplit, type Request, setupOf } from './request.js'
-import { type Group, type Pipeline, splitFrom } from './space.js'
+import { type Group, splitFrom } from './space.js'
 
 export interface LaidPipeline extends Pipeline {
   readonly known: KnownPipeline

@@ -6,9 +6,10 @@ import { type AxisSizes, divisors, type MeshAxis, type Said, sizesOf } from '../
 import { roomForRows, type Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames, usualRows } from '../plan/index.js'
 import type { MoveValues, ReasonValues } from './neighbour-words.js'
+import { pipelinesOf } from './pipelines.js'
 import { endsOf, showEnds } from './reading-words.js'
 import type { Request } from './request.js'
-import { longSequence, meetingName, meetingsAlong, pipelinesOf, rooms, searchedAxes, zerosOf } from './space.js'
+import { longSequence, meetingName, meetingsAlong, rooms, searchedAxes, zerosOf } from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */
@@ -133,7 +134,7 @@ function onMesh(request: Request, split: Split, axes: AxisSizes): Pick<Move, 'sp
 
 /** In the same order, where there is one; with as many chunks, or as can be filled. */
 function pipelined(request: Request, base: Split): Split[] {
-  const all = pipelinesOf({ shape: request.shape, constraints: [] }, base.pp)
+  const all = pipelinesOf({ shape: request.shape, constraints: [] }, base.pp, base.chunks)
   const usable = base.pp === 1 ? all : all.filter(({ schedule }) => schedule === base.schedule)
   const chunks = (usable.findLast(pipeline => pipeline.chunks <= base.chunks) ?? usable[0])?.chunks
   return usable.filter(pipeline => pipeline.chunks === chunks).map(pipeline => ({ ...base, ...pipeline }))
@@ -233,7 +234,7 @@ const withRoom = ({ imbalance: _, ...split }: Split, room: Pick<Split, 'imbalanc
 
 function scheduleMoves(request: Request, split: Split): Move[] {
   if (split.pp === 1) return []
-  const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)
+  const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp, split.chunks)
   const { layers: _, ...rest } = split
   const move = (schedule: ScheduleName, chunks: number): Move => ({
     change: toSchedule(schedule, chunks),
@@ -258,7 +259,7 @@ const toSchedule = (schedule: ScheduleName, chunks: number): Move['change'] => (
 })
 
 function layerMoves(request: Request, split: Split): Move[] {
-  const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)
+  const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp, split.chunks)
   const { layers: own, ...rest } = split
   return all
     .filter(p => p.schedule === split.schedule && p.chunks === split.chunks && p.layers?.join() !== own?.join())

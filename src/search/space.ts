@@ -4,20 +4,12 @@
  * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
  * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1) unless a user asks for more.
  */
-import { divisors, evenParts, type MeshAxis } from '../base/index.js'
-import { CutPrice, type Experts, footprint, roomForRows, type Shape, type Split } from '../estimate/index.js'
-import {
-  isSound,
-  Plan,
-  recomputePolicies,
-  type ScheduleName,
-  scheduleFacts,
-  scheduleNames,
-  unexchangeable,
-  usualRows,
-} from '../plan/index.js'
+import { divisors, type MeshAxis } from '../base/index.js'
+import { CutPrice, type Experts, footprint, roomForRows, type Split } from '../estimate/index.js'
+import { isSound, Plan, recomputePolicies, unexchangeable, usualRows } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { areOfUse, type Extras, extrasOf } from './extras.js'
+import { mostStages, type Pipeline } from './pipelines.js'
 import { jobOf, plainSplit, planInput, type Request } from './request.js'
 
 export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
@@ -41,12 +33,6 @@ export interface Group {
   readonly ring?: true
   /** What all plans of the search do beside the usual. */
   readonly extras?: Extras
-}
-
-export interface Pipeline {
-  readonly schedule: ScheduleName
-  readonly chunks: number
-  readonly layers?: readonly number[]
 }
 
 export interface Saving {
@@ -93,7 +79,6 @@ function allowing(request: Request): Allowing {
 /** Schedules of more tasks are not made. */
 const mostTasks = 1e6
 const mostCopies = 2 ** 16
-const mostStages = (layers: number): number => layers + 2
 
 /** Groups that differ in the size of their microbatches alone. */
 export type DeviceCut = Omit<Group, 'microbatch' | 'microbatches'>
@@ -272,62 +257,6 @@ function roomsFor(
   }
   return [...found.values()]
 }
-
-export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
-  const { layers } = shape
-  const head = headWeight(shape)
-  const named = pp === 1 ? (['1f1b'] as const) : usualFirst
-  return named
-    .flatMap(schedule => chunksOf(schedule, layers, pp).map(chunks => ({ schedule, chunks })))
-    .flatMap(({ schedule, chunks }) =>
-      layerSplits(layers, pp * chunks, head).map(split => ({ schedule, chunks, ...split })),
-    )
-    .filter(pipeline => keeps(pipeline, constraints))
-}
-
-/** Schedules in the order tried: of plans that come to the same thing the first is kept. */
-const usualFirst = [...new Set<ScheduleName>(['1f1b', 'interleaved', ...scheduleNames])]
-
-const mostChunks = 64
-
-/**
- * Of the chunk counts that leave the fullest stage as it is the least: with more of them a rank has more stages of
- * that size to go through, and the bubble, which is as long as a stage, does not shrink.
- */
-function chunksOf(schedule: ScheduleName, layers: number, pp: number): number[] {
-  const { chunks, chunksFixed } = scheduleFacts[schedule]
-  if (chunksFixed) return pp * chunks <= mostStages(layers) ? [chunks] : []
-  const most = Math.min(mostChunks, Math.floor(mostStages(layers) / pp))
-  const all = Array.from({ length: Math.max(0, most - 1) }, (_, i) => i + 2)
-  return all.filter(n => n === 2 || fullest(layers, pp * n) < fullest(layers, pp * (n - 1)))
-}
-
-/** With one layer a stage, the first and the last may have none. */
-const fullest = (layers: number, stages: number): number => (stages > layers ? 0.5 : Math.ceil(layers / stages))
-
-/**
- * Even; or the last stage lighter, or the first and the last: they also hold the head and the embedding. `head` is
- * what the head weighs, in layers: no stage is left lighter than that asks for. The others hold as many layers as the
- * fullest of an even split, or one more.
- */
-export function layerSplits(layers: number, stages: number, head = 1): { readonly layers?: readonly number[] }[] {
-  const even = evenParts(layers, stages)
-  const found = new Map<string, readonly number[]>()
-  for (const most of [even[0], even[0] + 1])
-    for (const ends of [1, 2]) {
-      const inner = stages - ends
-      const end = Math.max(0, Math.ceil((layers - most * inner) / ends), most - Math.max(1, Math.ceil(head)))
-      const middle = inner > 0 ? evenParts(layers - ends * end, inner) : []
-      if (end >= most || middle[0] !== most || middle[inner - 1] < 1) continue
-      const split = [...(ends === 2 ? [end] : []), ...middle, end]
-      if (split.join() !== even.join() || stages > layers) found.set(split.join(), split)
-    }
-  return [...(stages <= layers ? [{}] : []), ...[...found.values()].map(split => ({ layers: split }))]
-}
-
-/** Parameters of the head over those of a layer: its share of time is about that. */
-export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape): number =>
-  vocab / (2 * headDim * (heads + kvHeads) + (gated ? 3 : 2) * ffn)
 
 export type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches' | 'extras'>
 

@@ -19,9 +19,10 @@ import { Best } from './best.js'
 import { bubbleBound, byteBounds, type CutPrices, type PricesBySize, passageBound } from './bounds.js'
 import { type BoundedCut, type BoundedCuts, byRecompute, type Recomputed, type SavedGroup } from './cuts.js'
 import { type LaidPipeline, laidOnce, leastEndOf, type UnlaidPipeline } from './laid.js'
+import type { Pipeline } from './pipelines.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options, Priced } from './search.js'
-import { type Group, type Pipeline, type Saving, splitFrom } from './space.js'
+import { type Group, type Saving, splitFrom } from './space.js'
 
 /** What waits: at the least so long does something take, and this looks into it. Of one shape, whatever waits. */
 interface Turn {
