@@ -2,7 +2,8 @@
 import { equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { uniform } from '../src/base/index.js'
-import { type Failures, goodputOf, runOf, usefulShare } from '../src/simulate/index.js'
+import { runOf } from '../src/metrics/index.js'
+import { type Failures, goodputOf, usefulShare } from '../src/simulate/index.js'
 
 const near = (a: number, b: number, tolerance: number) => ok(Math.abs(a / b - 1) <= tolerance, `${a} is not ${b}`)
 

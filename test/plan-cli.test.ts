@@ -62,7 +62,8 @@ later('plan --simulate: the best are compiled, and the program has the last word
   equal(code, 0, err)
   const { best, counts } = JSON.parse(out)
   ok(counts.simulated > 0)
-  ok(best[0].simulated.step > 0 && best[0].simulated.arena > 0)
+  equal(best[0].basis, 'simulated')
+  ok(best[0].step > 0 && best[0].bytes > 0 && best[0].estimated.step > 0)
 })
 
 for (const precision of ['tf32'])

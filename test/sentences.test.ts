@@ -192,9 +192,9 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
   ],
   'fit/over': [{ over: 4 * GiB, room: 73 * GiB }, 'does not fit: 4.0 GiB more than the usable 73.0 GiB'],
   'best/none': [{}, 'no plan of this model and batch fits these devices'],
-  'best/this': [{}, 'this one, by estimate'],
-  'best/fits': [{ step: 1.5 }, '1.50 s, by estimate: the fastest that fits'],
-  'best/faster': [{ step: 1.5, gain: 0.125 }, '1.50 s, 12.5 % faster, by estimate'],
+  'best/this': [{ simulated: true }, 'this one (simulated)'],
+  'best/fits': [{ step: 1.5, simulated: false }, '1.50 s (estimated), the fastest that fits'],
+  'best/faster': [{ step: 1.5, gain: 0.125, simulated: true }, '1.50 s, 12.5 % faster (simulated)'],
   'note/own-order': [
     { file: 'my.csv', simulated: false },
     'my.csv is estimated as 1f1b: this software cannot run its order',

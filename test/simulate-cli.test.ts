@@ -54,7 +54,7 @@ plan: { dp: 4, ep: 4, expertCapacity: 1 }
   match(out, /expert parallel +[\d.]+ [mu]?s/)
   const { code, err } = await lockstep(['verify', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 1)
-  match(err, /^error: plan\.expertCapacity: rank \d.* their capacity is 64; set `expertCapacity: 1\.\d+` \[engine\/failed\]\n$/)
+  match(err, /^error: plan\.rows: rank \d.* their capacity is 64; set `expertCapacity: 1\.\d+` \[engine\/failed\]\n$/)
 })
 
 test('a measured step is reproduced, and its scale serves other plans', async () => {

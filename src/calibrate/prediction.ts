@@ -1,16 +1,20 @@
 /** What a step is predicted to take on a cluster, and where its time goes, as run folders keep it. */
+import { finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import type { Prediction } from '../health/index.js'
 import type { Program } from '../ir/index.js'
-import { type Simulation, simulate, simulateInTurns } from '../simulate/index.js'
+import { type Simulation, simulating, simulatingInTurns } from '../simulate/index.js'
 import { machinePrices } from './machine-prices.js'
 
 /** On a machine whose ranks are threads they take turns where cores are few. */
-export function simulateOn(program: Program, cluster: Cluster): Simulation {
+export const simulateOn = (program: Program, cluster: Cluster): Simulation => finish(simulatingOn(program, cluster))
+
+/** `simulateOn` as a generator that yields the fraction done. */
+export function simulatingOn(program: Program, cluster: Cluster): Work<Simulation> {
   const [prices, watch] = [machinePrices(program, cluster), { watch: [] }]
   return cluster.cores === undefined
-    ? simulate(program, prices, watch)
-    : simulateInTurns(program, prices, cluster.cores, watch)
+    ? simulating(program, prices, watch)
+    : simulatingInTurns(program, prices, cluster.cores, watch)
 }
 
 export const predictionOf = ({ name }: Cluster, { step, stages, parts }: Simulation): Prediction => {

@@ -19,8 +19,8 @@ import {
   watchRun,
 } from '../health/index.js'
 import type { Program } from '../ir/index.js'
+import type { Parts } from '../metrics/index.js'
 import type { Job } from '../plan/index.js'
-import type { Parts } from '../simulate/index.js'
 import { simulatedMove } from './move.js'
 import { ofPlan } from './plan.js'
 

@@ -8,7 +8,7 @@ import { compilingJob, heaviest } from '../compile/index.js'
 import { bytesOfParameter, estimate, placedOf, precisionOf, totalBytes } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
 import { check, type Job } from '../plan/index.js'
-import { clusterPrices, kernelLoads, rankTraffic, simulating } from '../simulate/index.js'
+import { clusterPrices, kernelLoads, rankTraffic, type Simulation, simulating } from '../simulate/index.js'
 import { type Choice, type ChoiceName, choiceNames, choicesIn } from './choices.js'
 import type { ReasonValues } from './neighbour-words.js'
 import { callsOfPlan } from './simulated.js'
@@ -54,6 +54,7 @@ export function* pricingChoices(
   job: Job,
   cluster: Cluster,
   names: readonly ChoiceName[] = choiceNames,
+  known?: Simulated,
 ): Work<JudgedChoice[]> {
   const placed = placedOf(job)
   if (!placed) return []
@@ -62,7 +63,7 @@ export function* pricingChoices(
   const compiles =
     callsOfPlan(placed.shape, placed.split) <= mostCalls &&
     choices.some((choice, i) => choice.taken && refusals[i] === undefined)
-  const own = compiles ? yield* asPart(0, 1 / (choices.length + 1), simulatedCost(job, cluster)) : undefined
+  const own = compiles ? yield* asPart(0, 1 / (choices.length + 1), simulatedCost(job, cluster, known)) : undefined
   const estimated = estimatedCost(job, cluster)
   const judged: JudgedChoice[] = []
   for (const [i, { other, ...choice }] of choices.entries()) {
@@ -99,10 +100,17 @@ function estimatedCost(job: Job, cluster: Cluster): Cost {
   return { step, parts: { ...parts }, bytes: totalBytes(memory), perParameter: bytesOfParameter(placed) }
 }
 
-function* simulatedCost(job: Job, cluster: Cluster): Work<Cost> {
-  const program = yield* asPart(0, 0.7, compilingJob(job))
+/** A program that was compiled and simulated before. */
+interface Simulated {
+  readonly program: Program
+  readonly simulation: Simulation
+}
+
+function* simulatedCost(job: Job, cluster: Cluster, known?: Simulated): Work<Cost> {
+  const program = known?.program ?? (yield* asPart(0, 0.7, compilingJob(job)))
   const prices = clusterPrices(program, cluster)
-  const { step, parts, memory } = yield* asPart(0.7, 1, simulating(program, prices, { watch: [] }))
+  const { step, parts, memory } =
+    known?.simulation ?? (yield* asPart(0.7, 1, simulating(program, prices, { watch: [] })))
   const { arena, host, disk } = memory
   return {
     ...{ step, parts, bytes: arena, perParameter: bytesOfParameter(placedOf(job)!) }, // as above

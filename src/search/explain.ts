@@ -1,16 +1,21 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
 import { asPart, finish, type Work } from '../base/index.js'
-import { certainly, type Estimate, type Fit, type Parts, type Split, splitOf } from '../estimate/index.js'
+import { compilingJob } from '../compile/index.js'
+import { certainly, type Fit, type FrameworkName, type Parts, splitOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
-import type { Job } from '../plan/index.js'
-import { clusterPrices, simulating } from '../simulate/index.js'
+import { type Bubble, bubbleOf } from '../metrics/index.js'
+import { check, type Job } from '../plan/index.js'
+import { clusterPrices, type Simulation, simulating } from '../simulate/index.js'
 import { isPriced, type JudgedChoice, pricingChoices } from './choice-prices.js'
+import { choiceNames } from './choices.js'
+import { holds } from './constraint.js'
 import { fitOfPrice } from './fitting.js'
 import { type ClusterAt, findingWhatWorks, type Impossible } from './impossible.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
-import type { Request } from './request.js'
+import { type Request, requestOfJob } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
+import { asSimulated, callsOfPlan, canSimulate, hasFailed, PlanSimulator, recomputedOf } from './simulated.js'
 
 /** What `explain` found about the plan of a job. */
 export interface Explanation {
@@ -24,17 +29,29 @@ export interface Explanation {
   readonly neighbours: readonly Neighbour[]
   /** The cost of each choice of the plan and of its alternatives, for generated programs. */
   readonly choices: readonly JudgedChoice[]
-  /** Its time was simulated. */
+  /** Its step and memory are those of its compiled program; otherwise they are estimated. */
   readonly simulated: boolean
+  /** Its bubble, where it was simulated. */
+  readonly bubble?: Bubble
   /** The best plan, if any fits. */
   readonly best?: Priced
   /** Where none fits: why, and what would make one possible. */
   readonly impossible?: Impossible
+  /** The best plan was simulated. */
+  readonly bestSimulated: boolean
+  /** The same plan in another framework, estimated. */
+  readonly elsewhere?: { readonly name: FrameworkName; readonly plan: Priced }
+}
+
+/** A compiled job and its simulated step. */
+export interface ExplainedProgram {
+  readonly program: Program
+  readonly simulation: Simulation
 }
 
 export interface ExplainOptions {
-  /** The program of a schedule from a file: there is no closed form of its order. */
-  readonly own?: Program | undefined
+  /** Otherwise the job is compiled and simulated here, if that is quick. */
+  readonly own?: ExplainedProgram | undefined
   /** Seconds of a step, as it was measured. */
   readonly measured?: number | undefined
   /** The same kind of cluster with another number of devices, to find out what would fit; without it no other number is tried. */
@@ -46,40 +63,73 @@ export const explain = (request: Request, job: Job, options: ExplainOptions = {}
   finish(explaining(request, job, options))
 
 /** `explain` as a generator that yields the fraction done. */
-export function* explaining(request: Request, job: Job, options: ExplainOptions): Work<Explanation> {
-  const { own, measured, clusterAt = () => undefined } = options
-  const split = splitOf(job, '1f1b')
-  const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
+export function* explaining(request: Request, job: Job, options: ExplainOptions = {}): Work<Explanation> {
+  const closed = priceOf(request, splitOf(job, '1f1b'))
+  const { measured, clusterAt = () => undefined } = options
+  const own = options.own ?? (yield* asPart(0, 0.2, simulatingOwn(request, job)))
+  const priced = own ? asSimulated(closed, figuresOf(own.simulation)) : closed
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)
+  // Alternatives are estimated: what is compared with them is the estimate, both scaled to the step that is shown.
+  const estimated = plan.estimate.step / closed.estimate.step
   const fit = own ? certainly(plan.bytes <= capacityOf(request)) : fitOfPrice(request, plan)
-  const [best] = (yield* asPart(0, 0.5, searching(request, { keep: 1, front: false }))).best
-  const neighbours = neighboursOf(request, plan, scale)
-  const impossible = best ? undefined : yield* asPart(0.5, 0.7, findingWhatWorks(request, clusterAt))
-  const choices = request.software.own ? yield* asPart(0.7, 1, pricingChoices(job, request.cluster)) : []
+  const [found] = (yield* asPart(0.2, 0.6, searching(request, { keep: 1, front: false }))).best
+  const best = found && (own ? outlined(request, found) : undefined)
+  const neighbours = neighboursOf(request, scaledTo(closed, estimated), estimated)
+  const impossible = found ? undefined : yield* asPart(0.6, 0.7, findingWhatWorks(request, clusterAt))
+  const choices = request.software.own
+    ? yield* asPart(0.7, 1, pricingChoices(job, request.cluster, choiceNames, own))
+    : []
+  const elsewhere = elsewhereOf(request, job)
   return {
-    ...{ job, request, plan, fit, scale, neighbours, choices, simulated: own !== undefined },
-    ...(best && { best: scaledTo(best, scale) }),
+    ...{ job, request, plan, fit, scale, neighbours, choices },
+    ...{ simulated: own !== undefined, bestSimulated: best !== undefined },
+    ...(own && { bubble: bubbleOf(own.simulation.stages, own.simulation.step) }),
+    ...(found && { best: best ? scaledTo(best, scale) : scaledTo(found, estimated) }),
     ...(impossible && { impossible }),
+    ...(elsewhere && { elsewhere }),
   }
 }
 
-/** The time and the memory of the program itself in place of the price's. */
-function simulatedAs(request: Request, split: Split, program: Program): Priced {
-  const { estimate } = priceOf(request, split)
-  const { step, parts, memory } = finish(simulating(program, clusterPrices(program, request.cluster), { watch: [] }))
-  const { stragglers, offload, ...rest } = parts
+/** Programs of more calls take seconds to compile. */
+const mostCalls = 2 ** 12
+
+function* simulatingOwn(request: Request, job: Job): Work<ExplainedProgram | undefined> {
+  if (!canSimulate(request) || typeof job.plan.schedule !== 'string') return undefined
+  if (callsOfPlan(request.shape, splitOf(job, '1f1b')) > mostCalls || check(job).some(isError)) return undefined
+  const program = yield* asPart(0, 0.7, compilingJob(job))
+  const prices = clusterPrices(program, request.cluster)
+  return { program, simulation: yield* asPart(0.7, 1, simulating(program, prices, { watch: [] })) }
+}
+
+const isError = ({ severity }: { readonly severity: string }) => severity === 'error'
+
+const figuresOf = (simulation: Simulation) => {
+  const { step, parts, memory } = simulation
   const { data, workspace, ...kinds } = memory.peak
-  return {
-    split,
-    estimate: {
-      ...estimate,
-      step,
-      parts: { ...rest, other: rest.other + stragglers + offload } as Estimate['parts'], // of the same names, in seconds
-      memory: { ...kinds, workspace: workspace + data, framework: 0 },
-    },
-    bytes: memory.arena,
-  }
+  const peaks = { ...kinds, workspace: workspace + data, framework: 0 }
+  return { step, parts, arena: memory.arena, recomputed: recomputedOf(simulation), memory: peaks }
+}
+
+/** The best plan with its simulated step, so that a simulated plan is compared with another. */
+function outlined(request: Request, found: Priced): Priced | undefined {
+  const outcome = new PlanSimulator(request).outline(found)
+  if (hasFailed(outcome)) return undefined
+  const recomputed = found.estimate.flops.hardware - found.estimate.flops.model
+  return asSimulated(found, { ...outcome, arena: found.bytes, recomputed })
+}
+
+/** The framework that generated programs are compared with. */
+const compared: FrameworkName = 'megatron-2025'
+
+/** Undefined: it cannot run the plan. */
+function elsewhereOf(request: Request, job: Job): Explanation['elsewhere'] {
+  if (!request.software.own) return undefined
+  const other = requestOfJob(job, request.cluster, compared)
+  const split = splitOf(job, '1f1b')
+  return other.constraints.every(constraint => holds(split, constraint))
+    ? { name: compared, plan: priceOf(other, split) }
+    : undefined
 }
 
 /** What there is to gain: the part that takes most beside the arithmetic the model needs, and its share of the step. */
@@ -109,12 +159,17 @@ export function fitSentence(request: Request, { bytes }: Priced, { verdict, chan
 }
 
 /** The best of all plans compared with this one, as a message; this one may be faster only because it does not fit. */
-export function bestSentence(plan: Priced, best: Priced | undefined, fit?: Pick<Fit, 'verdict'>): Sentence {
+export function bestSentence({
+  plan,
+  best,
+  fit,
+  bestSimulated: simulated,
+}: Pick<Explanation, 'plan' | 'best' | 'fit' | 'bestSimulated'>): Sentence {
   if (!best) return { code: 'best/none', values: {} }
-  if (fit?.verdict === 'does not fit') return { code: 'best/fits', values: { step: best.estimate.step } }
+  if (fit.verdict === 'does not fit') return { code: 'best/fits', values: { step: best.estimate.step, simulated } }
   const gain = plan.estimate.step / best.estimate.step - 1
-  if (gain < 5e-4) return { code: 'best/this', values: {} }
-  return { code: 'best/faster', values: { step: best.estimate.step, gain } }
+  if (gain < 5e-4) return { code: 'best/this', values: { simulated } }
+  return { code: 'best/faster', values: { step: best.estimate.step, gain, simulated } }
 }
 
 /** A step that is longer by less is as long. */

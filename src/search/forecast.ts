@@ -4,9 +4,11 @@ import type { Cluster, Precision } from '../cluster/index.js'
 import { multipliesIn, peakOf } from '../cost/index.js'
 import { capacityOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
+import { bubbleOf, exposedOf, headroomOf, linkUseOf, ratesOf, runOf, type StepWork } from '../metrics/index.js'
 import { flopsDefinitionOf, flopsOfToken, windowOf } from '../model/index.js'
 import { adaptersOf, type Job } from '../plan/index.js'
-import { goodputOf, rankLoadOf, ratesOf, runOf, type Simulation } from '../simulate/index.js'
+import { goodputOf, linkTraffic, rankLoadOf, type Simulation } from '../simulate/index.js'
+import { recomputedOf } from './simulated.js'
 
 export interface SimulatedJob {
   readonly job: Job
@@ -36,14 +38,8 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
   const busiest = simulation.memory.pp
   const { step, parts, stages, flops, memory, roles } = simulation
   const devices = worldOf(program.mesh)
+  const usable = capacityOf(cluster.device)
   const tokens = job.training.globalBatch * job.training.seq
-  const precision = multipliesIn(program, asked.multiply)
-  const peak = peakOf(cluster.device, precision)
-  const { products, attention } = flopsOfToken(job.model, job.training.seq, adaptersOf(job))
-  const perToken = products + attention
-  // Half of the attention is masked: Llama 3's figures leave it out, PaLM's do not.
-  const causal = products + attention / 2
-  const rates = ratesOf(simulation, { devices, tokens, peak, modelFlops: perToken * tokens })
   const failures =
     asked.mtbf === undefined
       ? undefined
@@ -52,6 +48,8 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
           asked.checkpointEvery,
         )
   const price = asked.price ?? cluster.device.pricePerHour
+  const work = workOfJob({ job, program, cluster, simulation }, asked)
+  const { mfu, hfu, ...rates } = ratesOf(step, work)
   const budget = {
     tokens: asked.tokens ?? 0,
     ...(price === undefined ? {} : { price }),
@@ -67,23 +65,45 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     step,
     tokens,
     ...{ parts, stages, roles: roles.length, scale },
+    bubble: bubbleOf(stages, step),
+    exposed: exposedOf(parts, step),
     load: rankLoadOf(program, cluster, busiest, asked.multiply),
     ...(asked.measuredStep === undefined ? {} : { measuredStep: asked.measuredStep }),
-    precision,
-    tokensPerSecond: rates.tokensPerSecond,
-    flopsPerDevice: rates.flopsPerDevice,
-    mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
-    hfu: rates.hfu,
+    links: linkUseOf(linkTraffic(program, cluster, busiest), step),
+    precision: multipliesIn(program, asked.multiply),
+    ...rates,
+    mfu: { palm: mfu, causal: mfu * causalShare(job) },
+    hfu,
     flops,
     memory: {
       ...memory,
-      usable: capacityOf(cluster.device),
+      usable,
+      headroom: headroomOf(memory.arena, usable),
       ...(cluster.host && { usableHost: cluster.host.memory }),
       ...(cluster.disk?.memory && { usableDisk: cluster.disk.memory }),
     },
     ...(failures && { failures }),
-    ...(asked.tokens === undefined
-      ? {}
-      : { run: { tokens: asked.tokens, ...runOf(step, { devices, tokens, peak, modelFlops: 0 }, budget) } }),
+    ...(asked.tokens === undefined ? {} : { run: { tokens: asked.tokens, ...runOf(step, work, budget) } }),
   }
+}
+
+/** The work of a simulated step: model FLOPs by PaLM's definition, and those of recomputation counted alike. */
+export function workOfJob(
+  { job, program, cluster, simulation }: Omit<SimulatedJob, 'scale'>,
+  { multiply, price = cluster.device.pricePerHour }: Pick<ForecastOptions, 'multiply' | 'price'> = {},
+): StepWork {
+  const tokens = job.training.globalBatch * job.training.seq
+  const { products, attention } = flopsOfToken(job.model, job.training.seq, adaptersOf(job))
+  return {
+    ...{ devices: worldOf(program.mesh), tokens, peak: peakOf(cluster.device, multipliesIn(program, multiply)) },
+    modelFlops: (products + attention) * tokens,
+    recomputedFlops: recomputedOf(simulation),
+    ...(price !== undefined && { price }),
+  }
+}
+
+/** Model FLOPs by Llama 3's definition, which leaves out the masked half of attention, over PaLM's. */
+function causalShare(job: Job): number {
+  const { products, attention } = flopsOfToken(job.model, job.training.seq, adaptersOf(job))
+  return (products + attention / 2) / (products + attention)
 }

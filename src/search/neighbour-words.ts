@@ -12,7 +12,7 @@ import {
   type Wording,
 } from '../base/index.js'
 import type { Footprint, Parts, Split } from '../estimate/index.js'
-import type { Part } from '../simulate/index.js'
+import type { Part } from '../metrics/index.js'
 import { type Ends, showEnds } from './reading-words.js'
 
 /** One decision taken differently. */

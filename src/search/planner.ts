@@ -4,7 +4,7 @@
  * much is simulated and compiled is bounded by counts known beforehand, never by time: the answer is the same on a busy
  * machine.
  */
-import { asPart, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
+import { asPart, finish, type Problem, ProblemsError, type Work } from '../base/index.js'
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
 import { searchingAll } from './allowed.js'
 import { fitOfPrice } from './fitting.js'
@@ -19,6 +19,7 @@ import type { Request } from './request.js'
 import { capacityOf, type Found, type Priced } from './search.js'
 import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
 import {
+  asSimulated,
   bestOfEachFirst,
   callsOfPlan,
   canSimulate,
@@ -339,12 +340,9 @@ export function* findingReasons({ request, found, listed }: Answer): Work<Why> {
     yield sensitivity.length / sensitivities
   }
   const chosen = { ...first.plan, bytes: bytesOf(first) }
-  return { reading: readingOf(request, asSimulated(first)), neighbours: neighboursOf(request, chosen), sensitivity }
-}
-
-/** The plan with the memory of its program, and of its step the time and the bubble. */
-function asSimulated({ plan, simulated }: RankedPlan): Priced {
-  if (!simulated) return plan
-  const parts = { ...plan.estimate.parts, bubble: seconds(simulated.parts.bubble) }
-  return { ...plan, bytes: simulated.arena, estimate: { ...plan.estimate, step: seconds(simulated.step), parts } }
+  return {
+    reading: readingOf(request, first.simulated ? asSimulated(first.plan, first.simulated) : first.plan),
+    neighbours: neighboursOf(request, chosen),
+    sensitivity,
+  }
 }

@@ -12,7 +12,7 @@ export interface PublishedRun extends Pick<Setup, 'shape' | 'cluster' | 'precisi
 /** `constraints`: what plans keep to, where that is not what the software can do. */
 export const requestOfRun = (run: PublishedRun, constraints?: readonly string[]): Request => ({
   ...run,
-  ...{ model: modelOf(run.shape), book: new EstimateBook() },
+  ...{ model: modelOf(run.shape), published: true, book: new EstimateBook() },
   constraints: constraints ? parseConstraints(constraints).constraints : abilitiesNamed(run.software.name),
 })
 

@@ -1,25 +1,23 @@
-/** A price in the figures people compare. */
+/** Throughput, utilization and cost of an estimated or simulated plan. */
+import { peakOf } from '../cost/index.js'
+import { type Rates, ratesOf } from '../metrics/index.js'
+import { flopsPerToken } from '../model/index.js'
+import { adaptersOf } from '../plan/index.js'
 import type { Request } from './request.js'
 import type { Priced } from './search.js'
 
-export interface PlanRates {
-  readonly tokensPerSecond: number
-  /** Useful FLOPs over what the devices could do in the precision that is multiplied in. */
-  readonly mfu?: number
-  /** US dollars for a billion tokens, where the device has a price. */
-  readonly dollars?: number
-}
-
-/** Tokens/s, MFU and cost of an estimated plan. */
-export function ratesOfPlan(request: Request, { estimate }: Priced, step: number = estimate.step): PlanRates {
-  const { cluster, shape, globalBatch, precision } = request
-  const { peak, pricePerHour } = cluster.device
-  const tokensPerSecond = (globalBatch * shape.seq) / step
-  const most = peak[precision] ?? peak.bf16
-  const hours = 1e9 / tokensPerSecond / 3600
-  return {
-    tokensPerSecond,
-    ...(most !== undefined && { mfu: estimate.flops.model / (most * cluster.devices * step) }),
-    ...(pricePerHour !== undefined && { dollars: hours * cluster.devices * pricePerHour }),
-  }
+/** Tokens/s, MFU, HFU and cost of a plan; `step` if not the estimated one. */
+export function ratesOfPlan(request: Request, { estimate, split }: Priced, step: number = estimate.step): Rates {
+  const { cluster, shape, globalBatch, precision, model, said, published } = request
+  const { flops } = estimate
+  const tokens = globalBatch * shape.seq
+  const lora = said?.training.lora
+  const adapters = lora && adaptersOf({ model, training: { lora } })
+  const { pricePerHour } = cluster.device
+  return ratesOf(step, {
+    ...{ devices: cluster.devices, tokens, peak: peakOf(cluster.device, split.fp8 ? 'fp8' : precision) },
+    modelFlops: published ? flops.model : tokens * flopsPerToken(model, shape.seq, adapters),
+    recomputedFlops: flops.hardware - flops.model,
+    ...(pricePerHour !== undefined && { price: pricePerHour }),
+  })
 }

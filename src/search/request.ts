@@ -42,6 +42,8 @@ export interface Request {
   readonly away?: Away
   /** Settings of the job that are not searched. */
   readonly said?: Said
+  /** A published run: its model is known by its shape alone. */
+  readonly published?: true
   /** The cache shared by plans of this request and of requests derived from it. */
   readonly book: EstimateBook
 }

@@ -14,7 +14,7 @@ import {
   type Wording,
 } from '../base/index.js'
 import { type Condition, type ConditionValues, conditionWords } from '../estimate/index.js'
-import type { Part } from '../simulate/index.js'
+import type { Part } from '../metrics/index.js'
 import {
   type MoveValues,
   moveWords,
@@ -78,6 +78,11 @@ interface WhatIfValues {
   'plan/differs': { readonly differences: readonly Difference[] }
 }
 
+/** Where a step time is from: the simulation of a program, or the closed-form estimate. */
+interface Basis {
+  readonly simulated: boolean
+}
+
 /** About a plan as a whole. */
 interface SummaryValues {
   'limit/arithmetic': { readonly share: number }
@@ -86,9 +91,9 @@ interface SummaryValues {
   'fit/unlikely': { readonly chance: number; readonly condition: Condition }
   'fit/over': { readonly over: number; readonly room: number }
   'best/none': Nothing
-  'best/this': Nothing
-  'best/faster': { readonly step: number; readonly gain: number }
-  'best/fits': { readonly step: number }
+  'best/this': Basis
+  'best/faster': Basis & { readonly step: number; readonly gain: number }
+  'best/fits': Basis & { readonly step: number }
   'note/own-order': { readonly file: string; readonly simulated: boolean }
   'note/own-recompute': { readonly simulated: boolean }
   /** Seconds of a step with it and without; `name` is that of the choice, a path in the plan. */
@@ -162,6 +167,8 @@ const whatIfWords: Wording<WhatIfValues> = {
     differences.map(({ field, from, to }) => (field === 'schedule' ? to : `${field} ${from}->${to}`)).join(', '),
 }
 
+const basis = ({ simulated }: Basis): string => (simulated ? 'simulated' : 'estimated')
+
 const summaryWords: Wording<SummaryValues> = {
   'limit/arithmetic': ({ share }) => `compute; nothing else takes more than ${showPercent(share)}`,
   'limit/part': ({ part, share, rest }) =>
@@ -170,9 +177,9 @@ const summaryWords: Wording<SummaryValues> = {
     `may not fit (${showChance(chance)} probability of fitting): it fits if ${sayIn<ConditionValues>(conditionWords, condition)}`,
   'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the usable ${showGiB(room)}`,
   'best/none': () => 'no plan of this model and batch fits these devices',
-  'best/this': () => 'this one, by estimate',
-  'best/fits': ({ step }) => `${showSeconds(step)}, by estimate: the fastest that fits`,
-  'best/faster': ({ step, gain }) => `${showSeconds(step)}, ${showPercent(gain)} faster, by estimate`,
+  'best/this': v => `this one (${basis(v)})`,
+  'best/fits': ({ step, ...v }) => `${showSeconds(step)} (${basis(v)}), the fastest that fits`,
+  'best/faster': ({ step, gain, ...v }) => `${showSeconds(step)}, ${showPercent(gain)} faster (${basis(v)})`,
   'note/own-order': ({ file, simulated }) =>
     simulated
       ? `${file} is simulated; alternatives are estimated, as 1f1b where they keep the schedule`

@@ -3,11 +3,12 @@
  * the last word on time and memory. Only for our own software: of others there is no program to simulate. A plan that
  * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
-import { asPart, finish, type Work } from '../base/index.js'
+import { asPart, finish, seconds, type Work } from '../base/index.js'
 import { compilingJob, scheduleOf } from '../compile/index.js'
-import type { Shape, Split } from '../estimate/index.js'
+import type { Estimate, Footprint, Shape, Split } from '../estimate/index.js'
+import { type Bubble, bubbleOf, type Parts } from '../metrics/index.js'
 import { printSchedule, type Schedule } from '../schedule/index.js'
-import { type Parts, type ScoreBook, simulating } from '../simulate/index.js'
+import { type ScoreBook, type Simulation, simulating } from '../simulate/index.js'
 import { kindOf } from './kinds.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
@@ -23,7 +24,36 @@ export interface SimulatedPlan extends OutlinedPlan {
   /** The arena of the heaviest rank, as it is compiled. */
   readonly arena: number
   readonly fits: boolean
+  readonly bubble: Bubble
+  /** FLOPs of recomputation, counted as MFU counts. */
+  readonly recomputed: number
 }
+
+/** What the simulation of a program tells of a plan. */
+interface SimulatedFigures extends Pick<SimulatedPlan, 'step' | 'parts' | 'arena' | 'recomputed'> {
+  readonly memory?: Footprint
+}
+
+/** A plan with the numbers of its simulated program in place of the estimate's: its parts are means over ranks. */
+export function asSimulated(
+  plan: Priced,
+  { step, parts, arena, recomputed, memory = plan.estimate.memory }: SimulatedFigures,
+): Priced {
+  const { flops } = plan.estimate
+  return {
+    split: plan.split,
+    estimate: {
+      step: seconds(step),
+      parts: parts as unknown as Estimate['parts'], // seconds, under the same names and more
+      memory,
+      flops: { model: flops.model, hardware: flops.model + recomputed },
+    },
+    bytes: arena,
+  }
+}
+
+/** FLOPs of recomputation as MFU counts: executed attention leaves out the masked half, PaLM's definition includes it. */
+export const recomputedOf = ({ flops }: Pick<Simulation, 'flops'>): number => flops.repeated + flops.repeatedAttention
 
 export interface FailedPlan {
   readonly plan: Priced
@@ -74,8 +104,11 @@ export class PlanSimulator {
     this.#outcomeCompiled = onceForEach(scheduleFor, function* (split, schedule) {
       const program = yield* asPart(0, 0.7, compilingJob(jobOf(request, split), schedule, { placing: 'heaviest' }))
       const played = simulating(program, pricesFor(request, program), { watch: [] })
-      const { step, parts, memory } = yield* asPart(0.7, 1, played)
-      return { step, parts, arena: memory.arena, fits: memory.arena <= capacity }
+      const simulation = yield* asPart(0.7, 1, played)
+      const { step, parts, stages, memory } = simulation
+      const fits = memory.arena <= capacity
+      const bubble = bubbleOf(stages, step)
+      return { step, parts, arena: memory.arena, fits, bubble, recomputed: recomputedOf(simulation) }
     })
   }
 

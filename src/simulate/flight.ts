@@ -1,6 +1,7 @@
 /** A collective or a message under way: when it runs, for each class of ranks it concerns. */
+
+import type { Part } from '../metrics/index.js'
 import type { Collectives } from './alike.js'
-import type { Part } from './parts.js'
 
 export interface Flight {
   /** When the last member had come, when it began, when it is done. */

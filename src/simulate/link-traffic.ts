@@ -19,11 +19,13 @@ export interface LinkTraffic {
   readonly link: LinkKind
   /** Bytes the algorithm sends from the selected ranks. */
   readonly bytes: number
+  /** Time these bytes take at the bandwidth the ranks get on that link; of all selected ranks, added. */
+  readonly seconds: number
   /** How often these ranks take part, each counted. */
   readonly count: number
 }
 
-type Row = Omit<LinkTraffic, 'bytes' | 'count'>
+type Row = Omit<LinkTraffic, 'bytes' | 'seconds' | 'count'>
 
 /** Traffic over the topology, of the ranks of one pipeline coordinate or of all ranks; most bytes first. */
 export function linkTraffic(program: Program, cluster: Cluster, pp?: number): LinkTraffic[] {
@@ -59,10 +61,15 @@ class Links {
   }
 
   #add(sent: readonly LinkTraffic[], ranks: number): void {
-    for (const { bytes, count, ...row } of sent) {
+    for (const { bytes, seconds, count, ...row } of sent) {
       const key = `${row.axis} ${row.op} ${row.level} ${row.link}`
-      const before = this.#found.get(key) ?? { ...row, bytes: 0, count: 0 }
-      this.#found.set(key, { ...row, bytes: before.bytes + bytes * ranks, count: before.count + count * ranks })
+      const before = this.#found.get(key) ?? { ...row, bytes: 0, seconds: 0, count: 0 }
+      this.#found.set(key, {
+        ...row,
+        bytes: before.bytes + bytes * ranks,
+        seconds: before.seconds + seconds * ranks,
+        count: before.count + count * ranks,
+      })
     }
   }
 
@@ -98,9 +105,10 @@ class Links {
   #carried(collective: Collective, axis: Row['axis'], op: Row['op']): LinkTraffic[] {
     if (collective.group.size <= 1) return []
     const { offers, hops } = quote(collective, this.#cluster)
-    return hops.flatMap(({ level, link, inner }, i) => {
-      const bytes = offers[0].carried[i] / inner
-      return bytes > 0 ? [{ axis, op, level, link, bytes, count: 1 }] : []
+    return hops.flatMap(({ level, link, inner, bandwidth }, i) => {
+      const carried = offers[0].carried[i]
+      const [bytes, seconds] = [carried / inner, carried / bandwidth]
+      return bytes > 0 ? [{ axis, op, level, link, bytes, seconds, count: 1 }] : []
     })
   }
 }

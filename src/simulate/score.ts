@@ -11,7 +11,8 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
-import { type Part, partOfPhase } from './parts.js'
+import type { Part } from '../metrics/index.js'
+import { partOfPhase } from './parts.js'
 import type { Prices } from './prices.js'
 
 export type Act =
@@ -49,6 +50,8 @@ export interface Score {
   /** FLOPs a rank executes, and those among them that make forward values again. */
   readonly flops: number
   readonly repeated: number
+  /** Those of attention among the repeated. */
+  readonly repeatedAttention: number
 }
 
 /** Scores that programs share where they share segments and prices. Whoever simulates many of them keeps these. */
@@ -89,7 +92,7 @@ const madeBy = (instr: Instr): string => `${instr.kind} ${traitsOf(instr).writes
 function scoreOf(segment: Segment, prices: Prices, forward: ReadonlySet<string> = new Set()): Score {
   const acts: Act[] = []
   const slots = new Map<string, number>()
-  let [flops, repeated] = [0, 0]
+  let [flops, repeated, repeatedAttention] = [0, 0, 0]
   segment.instrs.forEach((instr, at) => {
     const { starts, finishes, writes, lane } = traitsOf(instr)
     if (starts) {
@@ -102,13 +105,15 @@ function scoreOf(segment: Segment, prices: Prices, forward: ReadonlySet<string> 
       const work = prices.flops(instr, segment)
       flops += work
       if (again) repeated += work
+      if (again && instr.kind === 'attention') repeatedAttention += work
       const part = again ? 'recompute' : partOfPhase[segment.phase]
       extend(acts, { part, lane: lane === 'host' ? 'host' : 'compute' }, at, prices.compute(instr, segment))
     }
   })
   return {
     acts: stretched(acts, prices.contention.network),
-    ...{ slots: slots.size, alone: acts.every(staysWithin) && isOver(acts), flops, repeated },
+    ...{ slots: slots.size, alone: acts.every(staysWithin) && isOver(acts) },
+    ...{ flops, repeated, repeatedAttention },
     links: [...new Set(acts.flatMap(act => (act.kind === 'start' ? [act.link] : [])))],
   }
 }

@@ -1,10 +1,10 @@
 /** One step of a program on a cluster that nobody needs to own: how long it takes, where the time goes, and every span. */
 import { asPart, elsewheres, finish, type Rank, type Seconds, seconds, type Work, worldOf } from '../base/index.js'
 import { type Kind, type Program, roomIn, type Step } from '../ir/index.js'
+import { type Parts, partNames } from '../metrics/index.js'
 import { type Span, type SpanColumns, spansIn } from '../trace/index.js'
 import { type Alike, alikeRanks } from './alike.js'
 import { type Jitter, paceOf } from './pace.js'
-import { type Parts, partNames } from './parts.js'
 import type { Prices } from './prices.js'
 import { Recorder } from './record.js'
 import { type Score, type ScoreBook, scoresOf } from './score.js'
@@ -30,8 +30,7 @@ export interface Simulation {
   readonly parts: Parts
   /** The same for each pipeline coordinate. */
   readonly stages: readonly Parts[]
-  /** FLOPs that all ranks execute in a step, and the part of it that is recomputation. */
-  readonly flops: { readonly executed: number; readonly repeated: number }
+  readonly flops: ExecutedFlops
   readonly memory: HeaviestRank
   /** Simulated ranks, one per class of equivalent ranks. */
   readonly roles: readonly RankRole[]
@@ -46,6 +45,14 @@ export interface Simulation {
   readonly columnsOf: (rank: Rank) => SpanColumns
   /** The same as objects. */
   readonly spansOf: (rank: Rank) => Span[]
+}
+
+/** FLOPs that all ranks execute in a step: attention without the masked half. */
+export interface ExecutedFlops {
+  readonly executed: number
+  /** The part of it that is recomputation, and the attention in that. */
+  readonly repeated: number
+  readonly repeatedAttention: number
 }
 
 /** A class of equivalent ranks, which do the same at the same time. */
@@ -153,17 +160,18 @@ const meanOf = (all: readonly Parts[]): Parts =>
     partNames.map(name => [name, all.reduce((sum, parts) => sum + parts[name], 0) / all.length]),
   ) as Parts // every part is there
 
-function flopsOf(program: Program, scores: ReadonlyMap<string, Score>): Simulation['flops'] {
+function flopsOf(program: Program, scores: ReadonlyMap<string, Score>): ExecutedFlops {
   const perStream = worldOf(program.mesh) / program.streams.length
-  let [executed, repeated] = [0, 0]
+  let [executed, repeated, repeatedAttention] = [0, 0, 0]
   const count = (step: Step) => {
     if (step.kind !== 'call') return
     const score = scores.get(step.segment)!
     executed += score.flops * perStream
     repeated += score.repeated * perStream
+    repeatedAttention += score.repeatedAttention * perStream
   }
   for (const { steps } of program.streams) steps.forEach(count)
-  return { executed, repeated }
+  return { executed, repeated, repeatedAttention }
 }
 
 function heaviestOf({ streams }: Program): HeaviestRank {

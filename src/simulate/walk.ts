@@ -8,10 +8,10 @@
  * go on until their wait. A message holds the sender's lane, so those of a channel arrive in the order they were sent.
  */
 import type { Call, Group, Program, Step, Stream } from '../ir/index.js'
+import { type Part, partNames } from '../metrics/index.js'
 import type { Alike } from './alike.js'
 import { besides, type Flight, flightOf, settle } from './flight.js'
 import { Messages } from './messages.js'
-import { type Part, partNames } from './parts.js'
 import type { Message, Prices } from './prices.js'
 import type { Recorder } from './record.js'
 import type { Score, Start, Work } from './score.js'

@@ -18,6 +18,7 @@ import {
   quote,
   rankGroups,
   rankTraffic,
+  ratesOf,
   ridgeOf,
   runSerial,
   serialJob,
@@ -28,6 +29,7 @@ import {
   tallyOf,
   timing,
   verify,
+  workOfJob,
   worstOf,
 } from 'lockstep'
 
@@ -36,7 +38,7 @@ export const core = {
   ...{ makeSchedule, timing },
   ...{ compileJob, serialJob, tallyOf, verify },
   ...{ boot, compare, runSerial, worstOf, inputsOf, syntheticData },
-  ...{ clusterOf, clusterPrices, quote, simulate, rankTraffic, kernelLoads, ridgeOf, goodputOf },
+  ...{ clusterOf, clusterPrices, quote, simulate, rankTraffic, kernelLoads, ridgeOf, goodputOf, ratesOf, workOfJob },
 }
 
 export type Core = typeof core

@@ -97,13 +97,14 @@ function stepOf({ core, job, program }: Base, text: JobText, at: StepOptions & {
   const cluster = core.clusterOf(at.device, worldOf(job(text)))
   const slow = new Map(Object.entries(at.slow ?? {}).map(([rank, factor]) => [Number(rank), factor]))
   const prices = core.clusterPrices(compiled, cluster)
-  const { step, parts, flops } = core.simulate(compiled, prices, { slow, watch: [] })
-  const possible = step * cluster.devices * (cluster.device.peak.bf16 ?? Number.NaN)
+  const simulation = core.simulate(compiled, prices, { slow, watch: [] })
+  const { step, parts, flops } = simulation
+  const { mfu, hfu } = core.ratesOf(step, core.workOfJob({ job: job(text), program: compiled, cluster, simulation }))
   const names = Object.keys(parts) as (keyof typeof parts)[] // every part is a key
   return {
     seconds: step,
     shares: Object.fromEntries(names.map(name => [name, parts[name] / step])) as Simulation['parts'],
-    ...{ flops, mfu: (flops.executed - flops.repeated) / possible, hfu: flops.executed / possible },
+    ...{ flops, mfu, hfu },
   }
 }
 

@@ -57,8 +57,8 @@ export const scaling = [
     notes: ['B3b', 'E6.2'],
     page: 'roofline',
     text: {
-      en: 'Utilisation by useful FLOPs and by executed FLOPs are two things: recomputation raises one and lowers the other.',
-      zh: '按有效 FLOPs 和按实际执行 FLOPs 算的利用率是两回事：重计算让一个升、一个降。',
+      en: 'MFU counts the FLOPs of the model, HFU adds recomputation: recomputation raises HFU and lowers MFU.',
+      zh: 'MFU 只算模型需要的 FLOPs，HFU 再加上重计算：重计算让 HFU 升、让 MFU 降。',
     },
     units: { mfu: 'share', mfuAgain: 'share', hfu: 'share', hfuAgain: 'share' },
     numbers: lab => {

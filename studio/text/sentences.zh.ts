@@ -62,6 +62,8 @@ const keeps = (constraints: readonly string[]): string =>
 const oneOf = (numbers: readonly number[]): string =>
   numbers.length > 6 ? `${numbers.slice(0, 5).join('、')} …… ${numbers.at(-1)}` : numbers.join('、')
 
+const basis = ({ simulated }: { readonly simulated: boolean }): string => (simulated ? '模拟' : '估算')
+
 const scaled = ({ by }: { readonly by: number }): string => (by < 1 ? `÷${1 / by}` : `×${by}`)
 
 export const sentencesZh: Wording<SentenceValues> = {
@@ -164,9 +166,9 @@ export const sentencesZh: Wording<SentenceValues> = {
   'fit/unlikely': v => `不一定放得下（概率 ${percent(v.chance, 0)}）；放得下的条件：${sentenceZh(v.condition)}`,
   'fit/over': v => `放不下：比可用的 ${gibibytes(v.room)} 多 ${gibibytes(v.over)}`,
   'best/none': () => '没有放得下的方案；lockstep plan 会说明怎样才行',
-  'best/this': () => '按估算就是这一个',
-  'best/fits': v => `${seconds(v.step)}（估算），能放下的方案中最快`,
-  'best/faster': v => `${seconds(v.step)}，按估算快 ${percent(v.gain)}`,
+  'best/this': v => `就是这一个（${basis(v)}）`,
+  'best/fits': v => `${seconds(v.step)}（${basis(v)}），能放下的方案中最快`,
+  'best/faster': v => `${seconds(v.step)}，快 ${percent(v.gain)}（${basis(v)}）`,
   'note/own-order': v =>
     v.simulated
       ? `${v.file} 是模拟得出的；其他方案只做估算，沿用该调度的按 1f1b 计`

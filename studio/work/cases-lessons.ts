@@ -8,12 +8,14 @@ import {
   frameworks,
   type Parts,
   priceOf,
+  ratesOf,
   ratesOfPlan,
   requestOfJob,
   rowsOf,
   simulate,
   splitOf,
   type Timed,
+  workOfJob,
 } from 'lockstep'
 import llama from '../../validation/llama3.csv?raw'
 import tpus from '../../validation/maxtext.csv?raw'
@@ -88,10 +90,11 @@ function tried(label: string, job: JobText, device: string): Tried {
   const program = programOf(job)
   const { tp = 1, pp = 1, dp = 1 } = job.plan as Readonly<Record<string, number>>
   const cluster = clusterOf(device, tp * pp * dp)
-  const { step, flops, parts } = simulate(program, clusterPrices(program, cluster), { watch: [] })
-  const possible = step * cluster.devices * (cluster.device.peak.bf16 ?? Number.NaN)
+  const simulation = simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const { step, parts } = simulation
+  const { mfu } = ratesOf(step, workOfJob({ job: jobOf(job), program, cluster, simulation }))
   return {
-    ...{ label, step, mfu: (flops.executed - flops.repeated) / possible, tp: parts.tp / step },
+    ...{ label, step, mfu, tp: parts.tp / step },
     ...{ bubble: parts.bubble / step, arena: Math.max(...program.streams.map(({ arena }) => arena)), job },
   }
 }
@@ -164,7 +167,7 @@ export function eras({ model }: { readonly model: string }): readonly Era[] {
     const request = requestOfJob(job, cluster, name)
     const plan = priceOf(request, splitOf(job, '1f1b'))
     const { step, parts } = plan.estimate
-    const { mfu = Number.NaN } = ratesOfPlan(request, plan)
+    const { mfu } = ratesOfPlan(request, plan)
     return {
       name,
       step,

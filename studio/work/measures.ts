@@ -3,14 +3,15 @@ import {
   clusterOf,
   clusterPrices,
   flopDefinitions,
-  forecastOf,
   type Goodput,
   goodputOf,
   type KernelLoad,
   kernelLoads,
+  ratesOf,
   ridgeOf,
   shapeOf,
   simulate,
+  workOfJob,
   worldOf,
 } from 'lockstep'
 import { type JobText, jobOf, programOf } from './jobs.js'
@@ -35,8 +36,8 @@ export function roofline({ job, device: name }: { readonly job: JobText; readonl
   return { kernels, ridge, peak: ridge * device.bandwidth, bandwidth: device.bandwidth }
 }
 
-/** Counts of a step's FLOPs that are in print; the last is what the program executes, whatever it repeats. */
-export const counts = ['palm', 'sc21', 'korthikanti', 'llama3', 'executed'] as const
+/** Counts of a step's FLOPs that are in print; the last is PaLM's with recomputation, the basis of HFU. */
+export const counts = ['palm', 'sc21', 'korthikanti', 'llama3', 'hardware'] as const
 export type Count = (typeof counts)[number]
 
 export interface Utilised {
@@ -65,14 +66,17 @@ export function utilisation({
   const [job, program] = [jobOf(text), programOf(text)]
   const cluster = clusterOf(device, worldOf(program.mesh))
   const simulation = simulate(program, clusterPrices(program, cluster), { watch: [] })
-  const { step, flops } = simulation
-  const forecast = forecastOf({ job, program, cluster, simulation, scale: 1 }, { checkpoint: 0, restart: 0 })
+  const { step } = simulation
+  const work = workOfJob({ job, program, cluster, simulation })
+  const { mfu, hfu } = ratesOf(step, work)
   const shape = shapeOf(job.model, job.training.seq)!
-  const possible = flops.executed / forecast.hfu
+  const possible = work.peak * work.devices * step
   const counted = (count: Count): number =>
-    count === 'executed' ? flops.executed : job.training.globalBatch * flopDefinitions[count](shape)
+    count === 'hardware'
+      ? work.modelFlops + (work.recomputedFlops ?? 0)
+      : job.training.globalBatch * flopDefinitions[count](shape)
   const rows = counts.map(count => ({ count, flops: counted(count), share: counted(count) / possible }))
-  return { rows, step, mfu: forecast.mfu.palm, hfu: forecast.hfu }
+  return { rows, step, mfu, hfu }
 }
 
 export interface FaultsInput {

@@ -69,10 +69,9 @@ export function daysAlone(input: WallInput): number {
   const job = wallJob(input)
   const program = programOf(job)
   const cluster = clusterOf(input.device, 1)
-  const { step, flops } = simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const { step } = simulate(program, clusterPrices(program, cluster), { watch: [] })
   const tokens = input.sequences * 2048
-  const work = { tokens, devices: 1, modelFlops: flops.executed, peak: cluster.device.peak.bf16 ?? Number.NaN }
-  return runOf(step, work, { tokens: 300e9 }).days
+  return runOf(step, { tokens, devices: 1 }, { tokens: 300e9 }).days
 }
 
 export interface ZeroInput {

@@ -1,7 +1,9 @@
 /** lockstep explain: what limits a plan, which changes would help, and why the others would not. */
 import { printable, save, scaled, showCount, showGiB, showPercent, showSeconds, wrapped } from '../../base/index.js'
+import { simulatingOn } from '../../calibrate/prediction.js'
 import { heaviest } from '../../compile/index.js'
 import { type FrameworkName, frameworks } from '../../estimate/index.js'
+import { exposedOf, headroomOf } from '../../metrics/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
@@ -62,11 +64,14 @@ export async function explainCommand(path: string, options: ExplainOptions, io: 
   }
   const request = requestOfJob(job, loadCluster(options.cluster, io, worldOfPlan(job.plan)), options.software)
   const program = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
-  const own = hasClosedForm(job) ? undefined : program
   const load = program && rankLoadOf(program, request.cluster, heaviest(program.streams))
   const clusterAt = (devices: number) => clusterIfAny(n => loadCluster(options.cluster, io, n), devices)
-  const explained = await withProgress(io, progress => {
-    progress.expect({ searching: 1 })
+  const explained = await withProgress(io, async progress => {
+    progress.expect({ ...(program && { simulating: 1 }), searching: 1 })
+    const own = program && {
+      program,
+      simulation: await progress.run('simulating', simulatingOn(program, request.cluster)),
+    }
     return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep, clusterAt }))
   })
   io.out(
@@ -92,10 +97,10 @@ function asText(
   load: RankLoad | undefined,
   { io, out }: { io: Io; out?: string | undefined },
 ): string {
-  const { job, request, plan, fit, scale, neighbours, choices, impossible } = explained
+  const { job, request, plan, fit, neighbours, choices, impossible } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
-  const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
+  const { mfu, hfu, tokensPerSecond } = ratesOfPlan(request, plan)
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`)
   // Of a plan that does not fit, every change that makes it fit is a gain.
   const isUnfit = fit.verdict === 'does not fit'
@@ -108,7 +113,8 @@ function asText(
     `${bold(job.name ? printable(job.name) : `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, modeled for ${software.name}`,
     showPlan(plan.split),
     '',
-    `${bold(`${showSeconds(plan.estimate.step)}/step`)}${scale === 1 ? '' : dim(` (measured; estimated ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} per rank`,
+    `${bold(`${showSeconds(plan.estimate.step)}/step`)} (${basisOf(explained)}), ${scaled(tokensPerSecond)} tokens/s, MFU ${showPercent(mfu)}, HFU ${showPercent(hfu)}, ${showGiB(plan.bytes)} per rank`,
+    ...elsewhereLine(explained).map(dim),
     ...bestLines(explained, { bold, out }),
     ...fitSentence(request, plan, fit)
       .flatMap(fits => wrapped(showSentence(fits)))
@@ -119,6 +125,7 @@ function asText(
     '',
     `${bold('What limits it')}: ${wrapped(showSentence(limitSentence(plan)), 84).join('\n')}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
+    dim(bubbleLine(explained)),
     '',
     ...(load ? [...trafficLines(load), ...kernelLines(load), dim(whereElse), ''] : []),
     bold('Rules of thumb'),
@@ -148,11 +155,36 @@ function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<
 
 const whereElse = '`lockstep memory` lists saved activations, `lockstep simulate` draws the timeline'
 
+/** 'simulated', or 'measured; simulated 2.10 s' */
+function basisOf({ plan: { estimate }, scale, simulated }: Explanation): string {
+  const basis = simulated ? 'simulated' : 'estimated'
+  return scale === 1 ? basis : `measured; ${basis} ${showSeconds(estimate.step / scale)}`
+}
+
+function elsewhereLine({ request, elsewhere, scale }: Explanation): string[] {
+  if (!elsewhere || scale !== 1) return []
+  const { name, plan } = elsewhere
+  const { mfu } = ratesOfPlan(request, plan)
+  return [
+    `the same plan modeled for ${name}: ${showSeconds(plan.estimate.step)}/step (estimated), MFU ${showPercent(mfu)}`,
+  ]
+}
+
+/** Of what the shares are: a simulation knows every rank, an estimate the busiest. */
+function bubbleLine({ bubble, plan: { split } }: Explanation): string {
+  if (!bubble) return 'estimated times of the busiest rank'
+  const { mean, criticalPath } = bubble
+  return split.pp === 1
+    ? 'mean over ranks'
+    : `mean over ranks; the bubble is ${showPercent(mean)} there and ${showPercent(criticalPath)} on the critical path`
+}
+
 function bestLines(
-  { plan, best, fit }: Explanation,
+  explained: Explanation,
   { bold, out }: { bold: (text: string) => string; out: string | undefined },
 ): string[] {
-  const said = bestSentence(plan, best, fit)
+  const said = bestSentence(explained)
+  const { plan, best } = explained
   const differences =
     best && (said.code === 'best/faster' || said.code === 'best/fits')
       ? differencesOf(plan.split, best.split)
@@ -168,7 +200,8 @@ function bestLines(
   ]
 }
 
-function asJson({ request, plan, fit, scale, neighbours, choices, best, impossible }: Explanation) {
+function asJson({ request, plan, fit, scale, neighbours, choices, best, impossible, simulated, bubble }: Explanation) {
+  const { estimate, bytes } = plan
   const shown = (one: Priced) => ({
     plan: planOf(request, one.split),
     ...one.estimate,
@@ -177,7 +210,11 @@ function asJson({ request, plan, fit, scale, neighbours, choices, best, impossib
   })
   return {
     ok: true,
+    basis: simulated ? 'simulated' : 'estimated',
     ...shown(plan),
+    ...(bubble && { bubble }),
+    exposed: exposedOf(estimate.parts, estimate.step),
+    headroom: headroomOf(bytes, capacityOf(request)),
     fit: fitJson(fit),
     scale,
     capacity: capacityOf(request),

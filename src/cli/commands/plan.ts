@@ -12,7 +12,9 @@ import {
   save,
   type Work,
 } from '../../base/index.js'
+import { exposedOf, headroomOf } from '../../metrics/index.js'
 import {
+  asSimulated,
   capacityOf,
   findingPlans,
   findingReasons,
@@ -103,14 +105,21 @@ async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promis
   return 1
 }
 
-const planJson = (request: Request, { plan, fit, simulated }: RankedPlan) => ({
-  plan: planInput(plan.split, request.precision),
-  ...plan.estimate,
-  bytes: plan.bytes,
-  fit: fitJson(fit),
-  ...ratesOfPlan(request, plan, simulated?.step),
-  ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
-})
+/** The numbers of a plan: of its simulated program if there is one, of its estimate if not. */
+function planJson(request: Request, { plan: estimated, fit, simulated }: RankedPlan) {
+  const plan = simulated ? asSimulated(estimated, simulated) : estimated
+  const { estimate, bytes, split } = plan
+  return {
+    plan: planInput(split, request.precision),
+    basis: simulated ? 'simulated' : 'estimated',
+    ...{ ...estimate, bytes, fit: fitJson(fit) },
+    ...ratesOfPlan(request, plan),
+    ...(simulated && { bubble: simulated.bubble }),
+    exposed: exposedOf(estimate.parts, estimate.step),
+    headroom: headroomOf(bytes, capacityOf(request)),
+    ...(simulated && { estimated: { step: estimated.estimate.step, bytes: estimated.bytes } }),
+  }
+}
 
 function asJson({ request, notes }: Planning, answer: Told) {
   const { found, listed, possible, front, outlined, compiled, failed, tooLong, why } = answer

@@ -14,9 +14,10 @@ import {
   wrapped,
 } from '../../base/index.js'
 import { kinds, type Program } from '../../ir/index.js'
+import { partNames, partTitles } from '../../metrics/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
 import type { Forecast } from '../../search/index.js'
-import { partNames, partTitles, type Simulation } from '../../simulate/index.js'
+import type { Simulation } from '../../simulate/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
 import { kernelLines, trafficLines } from './loads.js'
@@ -42,13 +43,15 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
     bold(
       `${printable(name)} on ${cluster.devices} x ${cluster.device}: ${showTime(step)}/step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
-    `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} with causal attention FLOPs), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s per device, ${precision}`,
-    ...wrapped(`MFU counts ${forecast.flopsDefinition} (PaLM); HFU counts executed FLOPs, with recomputation`).map(dim),
+    `predicted MFU ${percent(mfu.palm)} (${percent(mfu.causal)} with causal attention FLOPs), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s per device, ${precision}`,
+    ...wrapped(`MFU counts ${forecast.flopsDefinition} (PaLM); HFU adds recomputation, counted alike`).map(dim),
     ...calibration(forecast),
     '',
     bold('Time breakdown (mean over ranks)'),
     partsTable(forecast),
+    ...bubbleLines(forecast),
     '',
+    ...linkLines(forecast),
     ...trafficLines(forecast.load),
     ...kernelLines(forecast.load),
     ...memoryLines(forecast),
@@ -82,6 +85,23 @@ function partsTable({ parts, step }: Forecast): string {
       ]
     })
   return table(['part', 'time', 'share', ''], rows)
+}
+
+/** The bubble by both of its definitions; none without a pipeline. */
+function bubbleLines({ bubble, stages }: Forecast): string[] {
+  if (stages.length === 1) return []
+  const share = (of: number) => `${(100 * of).toFixed(1)} %`
+  return [`bubble: ${share(bubble.mean)} mean over ranks, ${share(bubble.criticalPath)} on the critical path`]
+}
+
+function linkLines({ links, load }: Forecast): string[] {
+  if (links.length === 0) return []
+  const rows = links.map(({ level, link, bytes, utilization }) => [
+    `${level} (${link})`,
+    showBytes(bytes),
+    `${(100 * utilization).toFixed(1)} %`,
+  ])
+  return [table([`links (a rank of pp ${load.pp})`, 'sent per step', 'utilization'], rows), '']
 }
 
 function memoryLines(forecast: Forecast): string[] {

@@ -97,7 +97,7 @@ export function numberCells(
   const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
   return [
     showSeconds(step),
-    mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
+    `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
     ((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1),
     dollars === undefined ? '-' : showDollars(dollars),

@@ -1,4 +1,4 @@
-/** MFU and HFU: one step of one plan, counted as four papers count and as the program executes. */
+/** MFU and HFU: one step of one plan, counted as four papers count, and with recomputation. */
 import { type Knobs, oneOf } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { percent, seconds, thousands } from '../../base/numbers.js'
@@ -18,14 +18,14 @@ const text = defineText(
       sc21: 'MFU, SC21 2021',
       korthikanti: 'MFU, Korthikanti 2022',
       llama3: 'MFU, Llama 3 2024',
-      executed: 'HFU, executed',
+      hardware: 'HFU',
     },
     counted: {
       palm: '6 for each parameter, and the whole of attention, its masked half too',
       sc21: 'four passes over every layer: recomputation is in it, whether it happens or not',
       korthikanti: 'three passes over every layer, whole attention',
       llama3: '6 for each parameter, and the half of attention that the mask leaves',
-      executed: 'every product that this program executes, also the second time',
+      hardware: 'as PaLM counts, and recomputation on top',
     },
     head: ['Definition', 'What it counts', 'FLOPs of a step', 'Of the peak'],
     caption: (step: string, least: string, leastName: string, most: string, mostName: string) =>
@@ -41,14 +41,14 @@ const text = defineText(
       sc21: 'MFU，SC21 2021',
       korthikanti: 'MFU，Korthikanti 2022',
       llama3: 'MFU，Llama 3 2024',
-      executed: 'HFU，实际执行',
+      hardware: 'HFU',
     },
     counted: {
       palm: '每个参数 6 次，注意力全算，被掩码遮住的一半也算',
       sc21: '每层四遍：不管有没有重计算，都算在内',
       korthikanti: '每层三遍，注意力全算',
       llama3: '每个参数 6 次，注意力只算掩码留下的一半',
-      executed: '程序执行的每一次矩阵乘，重算的也算',
+      hardware: '按 PaLM 的算法，再加上重计算',
     },
     head: ['定义', '算了什么', '一步的 FLOP', '占峰值'],
     caption: (step: string, least: string, leastName: string, most: string, mostName: string) =>
@@ -119,7 +119,7 @@ export function Utilisation({ answer: { value, refusal, pending }, recompute }: 
 }
 
 const classes: Readonly<Record<Count, string>> = {
-  ...{ palm: 'compute', sc21: 'compute', korthikanti: 'compute', llama3: 'compute', executed: 'workspace' },
+  ...{ palm: 'compute', sc21: 'compute', korthikanti: 'compute', llama3: 'compute', hardware: 'workspace' },
 }
 
 function captionOf({ rows, step }: UtilisationAnswer): string {

@@ -65,7 +65,7 @@ function Both({ a, b }: { readonly a: Link; readonly b: Link }) {
   const { differences } = value
   const [one, two] = [value.a, value.b]
   const caption = words.caption(percent(two.step / one.step), percent(two.bytes / one.bytes))
-  const figures = (numbers: Numbers) => [seconds(numbers.step), percent(numbers.mfu ?? 0), bytes(numbers.bytes)]
+  const figures = (numbers: Numbers) => [seconds(numbers.step), percent(numbers.mfu), bytes(numbers.bytes)]
   const names = [words.step, words.mfu, words.memory]
   const body = names.map((name, n) => [name, figures(one)[n]!, figures(two)[n]!])
   return (

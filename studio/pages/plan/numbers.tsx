@@ -17,7 +17,7 @@ export function Headline({ numbers, compiling }: HeadlineProps) {
   const over = numbers.bytes - capacity
   const figures: readonly (readonly [name: string, value: string, label: string])[] = [
     ['step', about + seconds(step), words.step],
-    ...(mfu === undefined ? [] : [['mfu', about + percent(mfu), words.mfu] as const]),
+    ['mfu', about + percent(mfu), words.mfu],
     ['tokens', about + thousands(tokensPerSecond), words.tokensPerSecond],
     ['bytes', about + bytes(numbers.bytes), words.perRank(bytes(capacity))],
     ['days', about + (run.days < 10 ? fixed(run.days, 1) : count(run.days)), words.days(tokens)],

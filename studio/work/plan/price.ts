@@ -8,7 +8,7 @@ export interface Numbers {
   readonly step: number
   /** Seconds, by part: they add up to the step. */
   readonly parts: readonly (readonly [name: string, seconds: number])[]
-  readonly mfu?: number
+  readonly mfu: number
   readonly tokensPerSecond: number
   /** Bytes of the heaviest rank, and what may be used. */
   readonly bytes: number
@@ -40,8 +40,7 @@ export async function price(link: Link): Promise<PriceAnswer> {
   const { estimate, bytes } = plan
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
   const numbers: Numbers = {
-    ...{ exact: false, step: estimate.step, bytes, tokensPerSecond, capacity: capacityOf(request) },
-    ...(mfu !== undefined && { mfu }),
+    ...{ exact: false, step: estimate.step, mfu, bytes, tokensPerSecond, capacity: capacityOf(request) },
     parts: partsOf(estimate.parts),
     ranks: [{ label: '', kinds: shown(Object.entries(estimate.memory)), bytes }],
     run: runFor({ job, cluster, whatIf }, estimate.step),
@@ -58,7 +57,7 @@ export const shown = (kinds: readonly (readonly [string, number])[]) => kinds.fi
 export function runFor({ job, cluster, whatIf }: Pick<Asked, 'job' | 'cluster' | 'whatIf'>, step: number) {
   const { tokens } = whatIf
   const { pricePerHour } = cluster.device
-  const work = { devices: cluster.devices, tokens: job.training.globalBatch * job.training.seq, modelFlops: 0, peak: 1 }
+  const work = { devices: cluster.devices, tokens: job.training.globalBatch * job.training.seq }
   const { days, dollars } = runOf(step, work, { tokens, ...(pricePerHour !== undefined && { price: pricePerHour }) })
   return { tokens, days, ...(dollars !== undefined && { dollars }) }
 }

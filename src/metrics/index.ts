@@ -1,0 +1,7 @@
+export * from './bubble.js'
+export * from './memory.js'
+export * from './parts.js'
+export * from './quantities.js'
+export * from './rates.js'
+export * from './run.js'
+export * from './traffic.js'
