@@ -51,6 +51,15 @@ test('the help lists every command in its group, within 100 columns, and begins 
   for (const line of out.split('\n')) ok(line.length <= 100, line)
 })
 
+for (const command of Object.keys(commands))
+  test(`${command} --help fits 100 columns`, async () => {
+    const { out } = await lockstep([command, '--help'])
+    deepEqual(
+      out.split('\n').filter(line => line.length > 100),
+      [],
+    )
+  })
+
 test('the example of the help works in an empty folder', async () => {
   const { out } = await lockstep(['--help'])
   const [, example] = out.match(/Example:\n {2}lockstep (.*)\n/)!

@@ -74,6 +74,6 @@ test('a check mark is lost where memory, a loss or a time differs', () => {
   match(of({ seconds: 1.3 }).why, /^The prediction is from small probes.*lockstep compare/)
   const busy = of({ seconds: 4, cores: 0.55 })
   deepEqual(busy.marks, '✓✓~')
-  equal(busy.why, 'Other processes took 1.4 of 2 cores; with all of them the step takes about 1.100 s (+10 %).')
+  equal(busy.why, 'Other processes used 1.4 of 2 cores; on idle cores a step takes about 1.100 s (+10 %).')
   deepEqual(of({ seconds: 1.1, cores: 0.5 }).why, '')
 })

@@ -29,10 +29,7 @@ test('several jobs are listed, and none is taken', async () => {
 test('without a job the command that writes one is named', async () => {
   const { code, err } = await lockstep(['check'], {})
   equal(code, 2)
-  match(
-    err,
-    /^error: <job> is missing, and this folder has no job\.yaml, job\.yml or job\.json; `lockstep init` writes one, `lockstep demo` runs one\n/,
-  )
+  match(err, /^error: <job> is missing: no job\.yaml, job\.yml or job\.json here; `lockstep init` writes one\n/)
 })
 
 const planned = async (line: string, files: Readonly<Record<string, string>> = { 'job.yaml': job }) =>

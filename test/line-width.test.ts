@@ -11,6 +11,10 @@ const files = Object.fromEntries(
   names.map(name => [`${name}.yaml`, readFileSync(`examples/jobs/${name}.yaml`, 'utf8')]),
 )
 
+files['pretrain.sh'] =
+  'torchrun --nproc-per-node 8 --nnodes 2 pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 --vocab-size 50304 ' +
+  '--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --global-batch-size 32 --bf16 --lr 1e-4 --train-iters 10 --data-path text_document'
+
 /** Counts of one with a plural noun, or the other way around. */
 const wrongPlural =
   /(?<![\d.,x*/^-] ?)\b1 (?:ranks|stages|steps|layers|microbatches|sequences|tokens|plans|functions|violations|parameters|rows|devices|GPUs|nodes)\b|(?<![\d.,])\b[2-9] (?:rank|stage|step|layer|microbatch|plan|function|violation|device|node)\b(?!s|-| [a-z]+s\b)/
@@ -56,6 +60,9 @@ const commands = [
   'cost all-reduce --size 1GiB --ranks 64 --cluster h100',
   'groups --devices 64 --tp 8 --pp 2',
   'schedule 1f1b --pp 4 --microbatches 4',
+  'schedule zb-v --pp 4 --microbatches 8',
+  'import pretrain.sh',
+  'explain pretrain.sh --cluster h100 --devices 16',
   '--help',
 ]
 

@@ -34,11 +34,11 @@ const wrong: readonly [line: string, ...errors: string[]][] = [
     '--software: `megatron-2023` is not one of its values; did you mean `megatron-2021`?',
     '--measured-step: `soon`: expected a time, such as 4.2s, 120ms, 30min or 2h'],
   ['verify --stepps 3 --full', 'unknown option --stepps; did you mean `--steps`?'],
-  ['explain', '--cluster <name> is missing: a device of the catalog (lockstep cluster list), or a cluster file'],
+  ['explain', '--cluster <name> is missing: a device (lockstep cluster list) or a cluster file'],
   ['memory job.yaml other.yaml', 'unexpected argument `other.yaml`'],
   ['cluster show --devices 0',
     '--devices: `0`: expected an integer >= 1, such as 8192 or 8k (= 8192)',
-    '<cluster> is missing: a device of the catalog (lockstep cluster list), or a cluster file'],
+    '<cluster> is missing: a device (lockstep cluster list) or a cluster file'],
 ]
 
 describe('usage errors', () => {

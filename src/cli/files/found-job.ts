@@ -22,11 +22,11 @@ export function foundJob(command: Command, given: readonly string[], io: Io): Fo
   if (!job.required && (others.length === 0 || others.some(long => given.includes(long)))) return undefined
   const here = names.filter(name => io.kindOf(name) === 'file')
   if (here.length === 1) return { job: here[0] }
-  const orElse = others.map(long => `, or give ${long}`).join('')
+  const orElse = others.map(long => `, or ${long}`).join('')
   return {
     problem:
       here.length > 1
         ? `this folder has several jobs, ${either(here, 'and')}: name one`
-        : `<job> is missing, and this folder has no ${either(names)}; \`lockstep init\` writes one, \`lockstep demo\` runs one${orElse}`,
+        : `<job> is missing: no ${either(names)} here; \`lockstep init\` writes one${orElse}`,
   }
 }

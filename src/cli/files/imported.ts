@@ -1,5 +1,6 @@
 /** A config of another framework in place of a job: its job, and one line that counts mapped, defaulted and dropped keys. */
 import { stringify } from 'yaml'
+import { wrapped } from '../../base/index.js'
 import { type Imported, importConfig, type NoteKind, problemOfRefusal } from '../../interop/index.js'
 import { foreignNames, isMapping, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Io } from '../io.js'
@@ -24,7 +25,8 @@ export function importedJob(text: string, { path, devices, set }: Source, io: Io
   if (!job) return { problems: problemOfRefusal(imported), locate: problem => problem }
   const { model } = job
   const open = isMapping(model) && model.vocab === undefined
-  io.err(`${path}: ${summaryOf(imported)}${open ? `; vocab defaults to ${usualVocab}` : ''}\n`)
+  const summary = `${path}: ${summaryOf(imported)}${open ? `; vocab defaults to ${usualVocab}` : ''}`
+  io.err(`${wrapped(summary).join('\n')}\n`)
   return parseJob(stringify(open ? { ...job, model: { ...model, vocab: usualVocab } } : job))
 }
 

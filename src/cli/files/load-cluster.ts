@@ -7,6 +7,7 @@ import {
   findEntry,
   type ParsedCluster,
   parseCluster,
+  unknownDevice,
 } from '../../cluster/index.js'
 import { parseText } from '../../plan/document.js'
 import type { Io } from '../io.js'
@@ -58,7 +59,7 @@ function unreadable(path: string, e: unknown): Problem {
   // A name without a dot or a slash was hardly meant as a file.
   return /[./-]/.test(path)
     ? error('cluster/unreadable', '', `cannot read the cluster \`${name}\`: ${reason}`, didYouMean(path, deviceNames))
-    : error('cluster/device', '', `unknown device \`${name}\``, didYouMean(path, deviceNames))
+    : unknownDevice(path, '')
 }
 
 /** The last level of a tree holds them all, however many there are. */

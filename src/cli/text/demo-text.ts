@@ -83,7 +83,7 @@ function whyText({ predicted, measured, usable }: Compared, { time, secondsAlone
   if (secondsAlone === undefined)
     return '\nThe prediction is from small probes of a few seconds; `npx lockstep compare` measures longer, op by op.'
   const off = signed(secondsAlone / predicted.seconds - 1)
-  return `\nOther processes took ${(usable - measured.cores).toFixed(1)} of ${usable} cores; with all of them the step takes about ${showTime(secondsAlone)} (${off}).`
+  return `\nOther processes used ${(usable - measured.cores).toFixed(1)} of ${usable} cores; on idle cores a step takes about ${showTime(secondsAlone)} (${off}).`
 }
 
 export function comparedText(

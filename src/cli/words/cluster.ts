@@ -25,7 +25,7 @@ export function register(cluster: Command, io: Io, done: (code: number) => void)
   cluster
     .command('show')
     .description('Draws the topology of a cluster and prints the rates of its devices and links, with their sources.')
-    .argument('<cluster>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .argument('<cluster>', 'a device (lockstep cluster list) or a cluster file')
     .option('--devices <n>', 'number of devices', size)
     .option('--svg <file>', 'write the drawing there')
     .option('--json', 'the cluster as JSON: a cluster file to edit')

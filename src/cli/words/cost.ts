@@ -14,7 +14,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         'busbw as nccl-tests defines them (1 GB is 1e9 bytes), the algorithm chosen, and the lower bounds.',
     )
     .addArgument(command.createArgument('<collective>', 'what the ranks do').choices(collectiveKinds))
-    .requiredOption('--cluster <cluster>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .requiredOption('--cluster <cluster>', 'a device (lockstep cluster list) or a cluster file')
     .requiredOption('--ranks <n>', 'ranks in the process group', size)
     .option('--size <bytes>', 'message size: the full tensor that is reduced, sent or gathered (default: 1 GiB)', bytes)
     .option('--sizes <range>', 'a table of sizes, doubling from first to last, such as 1KiB..1GiB', range)

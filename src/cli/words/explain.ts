@@ -22,7 +22,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         'Estimates a job on a cluster and every plan that differs by one decision: the verdict first, then where the time goes, kernel and network utilization, the cost of each decision, and which changes are faster, slower or impossible, and why. Takes configs of other frameworks too.',
       )
       .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-      .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+      .requiredOption('--cluster <name>', 'a device (lockstep cluster list) or a cluster file')
       .addOption(softwareOption())
       .option('--measured-step <time>', 'the measured step time of this job: all estimates are scaled to it', someTime),
   )

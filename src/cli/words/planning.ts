@@ -27,7 +27,7 @@ export const missingWithoutJob = (given: Readonly<Record<string, unknown>>): Opt
 export function planningOptions(command: Command, { mayHaveJob }: { readonly mayHaveJob: boolean }): Command {
   for (const option of ofJob()) command.addOption(mayHaveJob ? option : option.makeOptionMandatory())
   return command
-    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .requiredOption('--cluster <name>', 'a device (lockstep cluster list) or a cluster file')
     .addOption(precisionOption())
     .addOption(softwareOption())
     .option('--lora [settings]', "LoRA, as training.lora of a job: '{ rank: 16, targets: all-linear }'")

@@ -8,10 +8,10 @@ import { planningOptions } from './planning.js'
 
 const help = `
 Example:
-  lockstep scale --model llama3-70b --cluster h100 --devices 64,128,256,512,1024 --seq 8192 --global-batch 512
+  lockstep scale --model llama3-70b --cluster h100 --devices 64,256,1024 --seq 8k --global-batch 512
 
-Strong scaling: the same global batch on more devices. Weak scaling: the global batch grows with the devices,
-starting from --global-batch at the smallest size.
+Strong scaling: the same global batch on more devices. Weak scaling: the global batch grows
+with the devices, starting from --global-batch at the smallest size.
 
 Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: usage error.`
 

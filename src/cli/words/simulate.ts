@@ -23,7 +23,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         'Simulates a training step on a cluster: step time, MFU, where the time goes, and with --tokens the days and dollars of a run.',
       )
       .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-      .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+      .requiredOption('--cluster <name>', 'a device (lockstep cluster list) or a cluster file')
       .option('--devices <n>', 'number of devices (default: the ranks of the plan)', size)
       .option('--slow <rank:factor>', 'a rank (or first-last) slowed down by a factor', slowdowns)
       .option('--jitter <share>', 'random variation of each call, such as 0.02', share)

@@ -30,7 +30,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--json', 'one JSON object per step')
     .addHelpText(
       'after',
-      '\nExamples:\n  lockstep train job.yaml --steps 200 --trace trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (such as a diverged loss), 2: usage error, 130: interrupted, 143: terminated.',
+      '\nExamples:\n  lockstep train job.yaml --steps 200 --trace trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (such as a diverged loss), 2: usage error, 130: interrupted,\n143: terminated.',
     )
     .action(async (path: string, options: TrainOptions) => {
       requireSaving(command, options)

@@ -1,12 +1,13 @@
 /** What `lockstep validate` is called with. */
 import type { Command } from 'commander'
+import { wrapped } from '../../base/index.js'
 import { studies } from '../../validate/studies.js'
 import type { ValidateOptions } from '../commands/validate.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 
 const help = `
-Studies: ${Object.keys(studies).join(', ')}
+${wrapped(`Studies: ${Object.keys(studies).join(', ')}`).join('\n')}
 
 Example:
   lockstep validate --source layouts bloom --worst 10
