@@ -299,6 +299,7 @@ export {
 } from './estimate/index.js'
 export {
   type Answer,
+  asSimulated,
   capacityOf,
   draftJob,
   differencesOf,

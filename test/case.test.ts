@@ -37,6 +37,15 @@ later('Yi, of which no times are published: what was said, a plan of that kind, 
   ok(best.step <= ours.step && Math.abs(ours.step / best.step - 1 - best.faster) < 1e-9)
 })
 
+test('lockstep case says how FLOPs are counted, and flags an estimate above the memory of the device', async () => {
+  const said = async (...args: string[]) =>
+    (await lockstep(['case', ...args], {}, { read: path => readFileSync(path, 'utf8') })).out
+  match(await said('megatron-1t', '--no-best'), /FLOPs counted as by the source: .*\(SC21\)/)
+  const llama = await said('llama3-405b-8k')
+  match(llama, /as by the source: .*\(Llama 3\)[\s\S]*MFU counts .*\(PaLM\)/)
+  match(llama, /88\.4 ![\s\S]*! more than the 7\d\.\d GiB usable: the published run did fit/)
+})
+
 test('lockstep case: the list, one of them, one that is none', async () => {
   match((await lockstep(['case'])).out, /llama3-405b-128k +Llama 3 405B at 128k[\s\S]*yi-34b +Yi 34B/)
   const { code, err } = await lockstep(['case', 'megatron-2t'])

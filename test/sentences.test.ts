@@ -115,6 +115,10 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
     },
     'bubble +12.0 ms, dp communication -500 ms',
   ],
+  'reason/shifted': [
+    { from: 'recompute', to: 'tp', seconds: 0.368 },
+    'the 368 ms saved in recompute are spent waiting: tp communication',
+  ],
   'reason/memory': [
     { bytes: 90 * GiB, over: 17 * GiB, grew: 'activations' },
     'needs 90.0 GiB, 17.0 GiB too much (activations)',

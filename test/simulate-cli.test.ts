@@ -24,7 +24,10 @@ const json = async (...argv: string[]) => {
 test('it says how long a step takes, where the time goes, what is needed, and draws it', async () => {
   const { code, out } = await simulate('job.yaml', '--cluster', 'h100', '--tokens', '1T', '--mtbf', '50000h')
   equal(code, 0)
-  match(out, /^small on 16 x NVIDIA H100.*: [\d.]+ ms\/step, [\d.]+[kM] tokens\/s\nMFU [\d.]+ % .*HFU [\d.]+ %/)
+  match(
+    out,
+    /^small on 16 x NVIDIA H100.*: [\d.]+ ms\/step, [\d.]+[kM] tokens\/s\npredicted MFU [\d.]+ % .*HFU [\d.]+ %/,
+  )
   for (const part of ['compute', 'recomputation', 'tensor parallel', 'data parallel', 'pipeline bubble', 'optimizer'])
     match(out, new RegExp(`\n${part} +[\\d.]+ [mu]?s +[\\d.]+ %`))
   match(out, /Peak memory \(pp \d, the largest\): [\d.]+ GiB of [\d.]+ GiB usable, fits\n {2}parameters/)
@@ -54,7 +57,10 @@ plan: { dp: 4, ep: 4, expertCapacity: 1 }
   match(out, /expert parallel +[\d.]+ [mu]?s/)
   const { code, err } = await lockstep(['verify', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 1)
-  match(err, /^error: plan\.rows: rank \d.* their capacity is 64; set `expertCapacity: 1\.\d+` \[engine\/failed\]\n$/)
+  match(
+    err,
+    /^error: plan\.expertCapacity: rank \d.* their capacity is 64; set `expertCapacity: 1\.\d+` \[engine\/failed\]\n$/,
+  )
 })
 
 test('a measured step is reproduced, and its scale serves other plans', async () => {

@@ -44,6 +44,14 @@ test('time is spent computing, communicating, waiting, or in the bubble', () => 
   deepEqual(sharesOf(program, []), { compute: 0, communication: 0, waiting: 0, bubble: 0 })
 })
 
+test('without a pipeline there is no bubble: ranks wait for each other', () => {
+  const { waiting, bubble } = sharesOf(
+    compileJob(jobOf('mlp', { dp: 4 })),
+    spans('0 c 0 4', '1 c 0 2', '2 c 0 4', '3 c 0 4'),
+  )
+  deepEqual([waiting, bubble], [2 / 16, 0])
+})
+
 /** The spans of one collective, by rank: when it is begun, and from when to when it is waited for. */
 function collective(rank: number, begin: number, wait: readonly [from: number, to: number]): Span[] {
   const at = (instr: (instr: Instr) => boolean) => {
@@ -223,7 +231,7 @@ describe('the trace of a simulated step', () => {
 
 test('a picture of the step is as wide as its tasks need', () => {
   const picture = (microbatches: number) => {
-    const compiled = compileJob(jobOf('mlp', { pp: 2, microbatches }))
+    const compiled = compileJob(jobOf('mlp', { pp: 2, microbatches }, { globalBatch: 64 }))
     const simulation = simulate(compiled, clusterPrices(compiled, clusterOf('h100', 2)), {})
     const { spansOf, step: end } = simulation
     return stepTimeline({ title: '', subtitle: '', program: compiled, spansOf, ranks: [0, 1], end })

@@ -4,6 +4,8 @@ import { test } from 'node:test'
 import { elementsOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
+import { linkUseOf } from '../src/metrics/index.js'
+import { Job } from '../src/plan/index.js'
 import { clusterPrices, kernelLoads, linkTraffic, rankTraffic, ridgeOf, simulate } from '../src/simulate/index.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
@@ -36,6 +38,42 @@ test('links carry what their collectives send: 2 (n - 1) / n of an all-reduce in
     const same = all.find(({ axis, op, link }) => axis === row.axis && op === row.op && link === row.link)!
     ok(Math.abs(same.bytes - 16 * row.bytes) < 1e-6 * same.bytes)
   }
+})
+
+test('a rank sends (n - 1) / n of what it gathers, twice that of what it reduces, on however many links', () => {
+  const sentIn = (plan: Parameters<typeof jobOf>[1], kind: string) => {
+    const program = compileJob(jobOf('mlp', plan))
+    const rows = rankTraffic(program, clusterPrices(program, clusterOf('h100', 16)), 0)
+    return rows.filter(({ what }) => what.startsWith(kind)).map(({ what, sent, bytes }) => `${what} ${sent / bytes}`)
+  }
+  const each = 15 / 16
+  ok(sentIn({ dp: 16, zero: 0 }, 'all-reduce dp').every(row => row === `all-reduce dp ${2 * each}`))
+  ok(sentIn({ dp: 16, zero: 3 }, 'all-gather dp').every(row => row === `all-gather dp ${each}`))
+})
+
+test('a collective that crosses two links is busy on both', () => {
+  const program = compileJob(jobOf('mlp', { dp: 16, zero: 0 }))
+  const uses = linkUseOf(linkTraffic(program, clusterOf('h100', 16), 0), 1)
+  deepEqual(uses.map(({ level, utilization }) => [level, utilization > 0]).sort(), [
+    ['fabric', true],
+    ['node', true],
+  ])
+})
+
+test('rows go to experts along ep, whatever axes hold them', () => {
+  const model = { family: 'llama', layers: 1, embed: 32, heads: 4, kvHeads: 4, ffn: 64, vocab: 64 } as const
+  const job = Job.parse({
+    model: { ...model, moe: { experts: 8, topK: 2, ffn: 32 } },
+    training: { seq: 16, globalBatch: 2 },
+    plan: { tp: 4, dp: 2, ep: 8, sequenceParallel: true },
+  })
+  const program = compileJob(job)
+  const names = rankTraffic(program, clusterPrices(program, clusterOf('h100', 8)), 0).map(({ what }) => what)
+  ok(names.includes('all-dispatch ep') && names.includes('all-combine ep'), names.join())
+  ok(
+    names.every(name => !name.includes('.')),
+    names.join(),
+  )
 })
 
 test('messages take the links between their stages, and no others', () => {

@@ -21,8 +21,12 @@ export const predictionOf = ({ name }: Cluster, { step, stages, parts }: Simulat
   const own = ({ compute, recompute, optimizer, other }: Simulation['parts']) => compute + recompute + optimizer + other
   const { tp, cp, ep, dp } = parts
   const [compute, communication, waiting] = [own(parts), tp + cp + ep + dp, parts.stragglers].map(part => part / step)
+  const rest = Math.max(0, 1 - compute - communication - waiting)
   return {
     ...{ cluster: name, seconds: step, stages: stages.map(own), network: { tp, cp, ep, dp } },
-    shares: { compute, communication, waiting, bubble: Math.max(0, 1 - compute - communication - waiting) },
+    shares:
+      stages.length === 1
+        ? { compute, communication, waiting: waiting + rest, bubble: 0 }
+        : { compute, communication, waiting, bubble: rest },
   }
 }

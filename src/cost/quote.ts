@@ -65,12 +65,15 @@ const busFactors: Readonly<Record<CollectiveKind, (ranks: number) => number>> = 
   scatter: n => (n - 1) / n,
 }
 
+/** What a rank sends in the best algorithm, over the bytes of the collective. */
+export const busFactorOf = (kind: CollectiveKind, ranks: number): number => (ranks > 1 ? busFactors[kind](ranks) : 0)
+
 /** The cost breakdown of a collective, with the algorithm that the cost model picks. */
 export function quote(collective: Collective, cluster: Cluster): Quote {
   const { kind, bytes, group } = collective
   const hops = group.size > 1 ? hopsOf(group, cluster) : []
   const seconds = priceCollective(collective, cluster)
-  const busFactor = group.size > 1 ? busFactors[kind](group.size) : 0
+  const busFactor = busFactorOf(kind, group.size)
   const algbw = seconds > 0 ? bytes / seconds : 0
   const offers = hops.length === 0 ? [] : offersOf(collective, hops)
   const timed = hops.length > 0 && measuredSeconds(collective, cluster) !== undefined

@@ -1,4 +1,4 @@
-/** A step in letters: a row for each rank, each letter what it did most in that part of the time. */
+/** A step in letters: a row for each rank, in which every kind of work has as many letters as its share of the time. */
 import type { Box } from './step.js'
 
 const letters: Readonly<Record<string, string>> = { F: 'F', B: 'B', I: 'I', W: 'W', optimizer: 'o', other: '-' }
@@ -13,11 +13,21 @@ export function stepRow(work: readonly Box[], end: number, columns: number): str
       cells[cell].set(kind, (cells[cell].get(kind) ?? 0) + share)
     }
   }
-  return cells.map(letterOf).join('')
+  return lettersOf(cells).join('')
 }
 
-function letterOf(cell: ReadonlyMap<string, number>): string {
-  const busy = [...cell.values()].reduce((a, b) => a + b, 0)
-  const [kind, most] = [...cell].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
-  return most > 0 && most >= 1 - busy ? letters[kind] : idleLetter
+/**
+ * A letter per cell, such that each kind gets as many cells as its time fills: what a cell owes to kinds that it does not
+ * show goes to the next cells they are in (error diffusion). With the majority of each cell, short tasks would vanish.
+ */
+function lettersOf(cells: readonly ReadonlyMap<string, number>[]): string[] {
+  const owed = new Map<string, number>()
+  return cells.map(cell => {
+    const busy = [...cell.values()].reduce((a, b) => a + b, 0)
+    const shares = [...cell, ...(busy < 1 ? [['', 1 - busy] as const] : [])]
+    for (const [kind, share] of shares) owed.set(kind, (owed.get(kind) ?? 0) + share)
+    const [shown] = shares.reduce((a, b) => (owed.get(b[0])! > owed.get(a[0])! ? b : a))
+    owed.set(shown, owed.get(shown)! - 1)
+    return shown === '' ? idleLetter : letters[shown]
+  })
 }

@@ -65,6 +65,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     step,
     tokens,
     ...{ parts, stages, roles: roles.length, scale },
+    ...expertRowsOf(job),
     bubble: bubbleOf(stages, step),
     exposed: exposedOf(parts, step),
     load: rankLoadOf(program, cluster, busiest, asked.multiply),
@@ -100,6 +101,13 @@ export function workOfJob(
     recomputedFlops: recomputedOf(simulation),
     ...(price !== undefined && { price }),
   }
+}
+
+/** Rows that experts compute over those of a balanced load: buffers are multiplied whole, rows without a token too. */
+function expertRowsOf({ model, plan: { ep, etp, expertCapacity: rows } }: Job): { expertRows?: number } {
+  if (model.family !== 'llama' || !model.moe) return {}
+  const worst = Math.min(ep * etp, model.moe.experts / model.moe.topK)
+  return { expertRows: rows === 'worst' ? worst : Math.min(rows, worst) }
 }
 
 /** Model FLOPs by Llama 3's definition, which leaves out the masked half of attention, over PaLM's. */

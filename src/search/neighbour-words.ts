@@ -8,6 +8,7 @@ import {
   sayIn,
   showGiB,
   showPercent,
+  showSeconds,
   signedSeconds,
   type Wording,
 } from '../base/index.js'
@@ -59,6 +60,8 @@ export interface VerdictValues {
 
 export interface ReasonValues {
   'reason/changes': { readonly changes: readonly Change[] }
+  /** The step stays as long: what one part saves another takes. */
+  'reason/shifted': { readonly from: keyof Parts; readonly to: keyof Parts; readonly seconds: number }
   'reason/memory': { readonly bytes: number; readonly over: number; readonly grew: keyof Footprint }
   'reason/constraint': { readonly constraint: string }
   /** `check` refuses it. */
@@ -121,6 +124,8 @@ export const verdictWords: Wording<VerdictValues> = {
 export const reasonWords: Wording<ReasonValues> = {
   'reason/changes': ({ changes }) =>
     changes.map(({ part, seconds }) => `${partWords[part]} ${signedSeconds(seconds)}`).join(', '),
+  'reason/shifted': ({ from, to, seconds }) =>
+    `the ${showSeconds(seconds)} saved in ${partWords[from]} are spent waiting: ${partWords[to]}`,
   'reason/memory': ({ bytes, over, grew }) => `needs ${showGiB(bytes)}, ${showGiB(over)} too much (${grew})`,
   'reason/constraint': ({ constraint }) => constraint,
   'reason/refused': ({ problem: { message, suggestion } }) => `${message}${suggestion ? `; ${suggestion}` : ''}`,

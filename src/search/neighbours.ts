@@ -122,11 +122,21 @@ export function verdictSentence(verdict: Verdict): Said<VerdictValues> {
   }
 }
 
+/** Two parts that outweigh each other in a step that stays as long. */
+function shiftedIn({
+  ratio,
+  changes: [one, other],
+}: Extract<Verdict, { kind: 'timed' }>): Said<ReasonValues> | undefined {
+  if (Math.abs(ratio - 1) >= same || !one || !other || one.seconds * other.seconds >= 0) return undefined
+  const [less, more] = one.seconds < 0 ? [one, other] : [other, one]
+  return { code: 'reason/shifted', values: { from: less.part, to: more.part, seconds: -less.seconds } }
+}
+
 /** Why an alternative is faster, slower or impossible, as a message. */
 export function reasonSentence({ verdict, plan }: Neighbour): Said<ReasonValues> {
   switch (verdict.kind) {
     case 'timed':
-      return { code: 'reason/changes', values: { changes: verdict.changes } }
+      return shiftedIn(verdict) ?? { code: 'reason/changes', values: { changes: verdict.changes } }
     case 'unfit': {
       const { over, grew } = verdict
       return { code: 'reason/memory', values: { bytes: plan?.bytes ?? 0, over, grew } }

@@ -1,6 +1,8 @@
 /** What a rank hands to the network, and to other spaces, in a step: by the axis it goes along and the link it takes. */
-import { workOf } from '../cost/index.js'
-import { isCollective, type Program, type Segment } from '../ir/index.js'
+import { baseOf } from '../base/index.js'
+import { busFactorOf, workOf } from '../cost/index.js'
+import { type Collective, isCollective, isRouted, type Program, type Segment } from '../ir/index.js'
+import { membersOf } from './cluster-prices.js'
 import type { Prices } from './prices.js'
 
 /** Calls, bytes and time of one kind of communication. */
@@ -9,7 +11,10 @@ export interface Traffic {
   readonly what: string
   readonly link: string
   readonly count: number
+  /** Bytes of the tensors. */
   readonly bytes: number
+  /** Bytes that the rank sends for them: (n - 1) / n of an all-gather over n ranks, twice that of an all-reduce. */
+  readonly sent: number
   /** Total, if each has the link to itself. */
   readonly seconds: number
 }
@@ -19,7 +24,7 @@ export function rankTraffic(program: Program, prices: Prices, pp: number): Traff
   const found = new Map<string, TrafficSum>()
   const sumOf = (what: string, link: number): TrafficSum => {
     const key = `${what} ${link}`
-    const sum = found.get(key) ?? { what, link: prices.links[link], count: 0, bytes: 0, seconds: 0 }
+    const sum = found.get(key) ?? { what, link: prices.links[link], count: 0, bytes: 0, sent: 0, seconds: 0 }
     found.set(key, sum)
     return sum
   }
@@ -35,7 +40,7 @@ export function rankTraffic(program: Program, prices: Prices, pp: number): Traff
     if (step.kind === 'send') {
       const { bytes } = frames[step.frame]
       const { seconds, link } = prices.message(bytes, pp, step.peer)
-      add({ sum: sumOf('messages pp', link), bytes, seconds })
+      add({ sum: sumOf('messages pp', link), bytes, sent: bytes, seconds })
     }
     if (step.kind === 'call') sentBy(step.segment).forEach(add)
   }
@@ -47,12 +52,14 @@ type TrafficSum = { -readonly [Field in keyof Traffic]: Traffic[Field] }
 interface Sent {
   readonly sum: TrafficSum
   readonly bytes: number
+  readonly sent: number
   readonly seconds: number
 }
 
-function add({ sum, bytes, seconds }: Sent): void {
+function add({ sum, bytes, sent, seconds }: Sent): void {
   sum.count++
   sum.bytes += bytes
+  sum.sent += sent
   sum.seconds += seconds
 }
 
@@ -66,6 +73,11 @@ function collectivesOf(
     const work = workOf(instr, segment, { mesh })
     if (work.kind !== 'collective' && work.kind !== 'copy') return []
     const { seconds, link } = prices.collective(instr, segment)
-    return { sum: sumOf(`${instr.kind} ${instr.group.axes.join('+')}`.trimEnd(), link), bytes: work.bytes, seconds }
+    const sent = work.kind === 'copy' ? 0 : work.bytes * busFactorOf(work.how, membersOf(mesh, work.group).size)
+    return { sum: sumOf(`${instr.kind} ${axesOf(instr)}`.trimEnd(), link), bytes: work.bytes, sent, seconds }
   })
 }
+
+/** The axes that a collective runs along, as a plan names them: 'dp+cp', and 'ep' for rows on their way to experts. */
+const axesOf = (instr: Collective): string =>
+  isRouted(instr) ? 'ep' : [...new Set(instr.group.axes.map(baseOf))].join('+')

@@ -37,7 +37,7 @@ export function timesIn(program: Program, { concurrent, spans }: Pick<Trainer, '
   if (!concurrent || spans.length === 0) return {}
   const [times, overlap] = [rankTimesOf(program, spans), overlapOf(program, spans)]
   return {
-    shares: { ...sharesOfRanks(times), ...(overlap !== undefined && { overlap }) },
+    shares: { ...sharesOfRanks(times, program.streams.length), ...(overlap !== undefined && { overlap }) },
     ranks: briefly(times),
   }
 }

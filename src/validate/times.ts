@@ -1,5 +1,5 @@
 /** Step times as others measured them, beside what the closed form says. */
-import { estimate, type Setup } from '../estimate/index.js'
+import { type Definition, estimate, type Setup } from '../estimate/index.js'
 import { secondsOf } from './figure.js'
 import type { SetAside } from './memory.js'
 import type { Row } from './row.js'
@@ -11,6 +11,8 @@ export interface Timed {
   readonly row: Row
   readonly study: string
   readonly setup: Setup
+  /** How the source counts FLOPs. */
+  readonly counts: Definition
   /** Seconds of a step. */
   readonly measured: number
   readonly predicted: number
@@ -46,7 +48,8 @@ export function compareTimes(rows: readonly Row[], unseen = false): Times {
     }
     const predicted = estimate(setup).step
     const fitted = !unseen && (study.fitted?.(row.line, row) ?? false)
-    timed.push({ row, study: name, setup, measured, predicted, error: predicted / measured - 1, fitted })
+    const counts = study.figure
+    timed.push({ row, study: name, setup, counts, measured, predicted, error: predicted / measured - 1, fitted })
   }
   return { timed, aside }
 }

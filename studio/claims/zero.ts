@@ -13,7 +13,7 @@ const states = (lab: Lab) => {
 
 /** How often a step starts such collectives of parameters or gradients, each of a bucket or a layer. */
 function started(lab: Lab, zero: number, word: string): number {
-  const flights = [...lab.tally(inFour(zero)).segments.values()].filter(({ name }) => name.endsWith('in flights'))
+  const flights = [...lab.tally(inFour(zero)).segments.values()].filter(({ name }) => name.endsWith('of buckets'))
   return flights
     .filter(({ instrs }) => instrs.some(name => name.startsWith(word)))
     .reduce((sum, { calls }) => sum + calls, 0)

@@ -124,6 +124,7 @@ export const sentencesZh: Wording<SentenceValues> = {
   'verdict/impossible': () => '不可行',
 
   'reason/changes': v => v.changes.map(({ part, seconds: by }) => `${partsZh[part]} ${signedSeconds(by)}`).join('，'),
+  'reason/shifted': v => `${partsZh[v.from]}省下的 ${seconds(v.seconds)} 变成了等待：${partsZh[v.to]}`,
   'reason/memory': v => `需要 ${gibibytes(v.bytes)}，超出 ${gibibytes(v.over)}（主要是${memoryZh[v.grew]}）`,
   'reason/constraint': v => `约束 ${v.constraint}`,
   'reason/refused': v => problemZh(v.problem),

@@ -1,5 +1,5 @@
 /** Jobs beside each other: what their ranks hold, what a step takes on a cluster and where it goes, and what their layers say to each other. */
-import { clusterOf, clusterPrices, linkTraffic, type Parts, simulate, tallyOf, worldOf } from 'lockstep'
+import { clusterOf, clusterPrices, type Parts, rankTraffic, simulate, tallyOf, worldOf } from 'lockstep'
 import { type Bytes, type JobText, peakOf, programOf } from './jobs.js'
 
 export interface ComparedInput {
@@ -26,7 +26,8 @@ export const compared = ({ jobs, device }: ComparedInput): readonly Compared[] =
 function one(job: JobText, device: string): Compared {
   const program = programOf(job)
   const cluster = clusterOf(device, worldOf(program.mesh))
-  const { step, parts, memory } = simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const prices = clusterPrices(program, cluster)
+  const { step, parts, memory } = simulate(program, prices, { watch: [] })
   const { segments } = tallyOf(program)
   const meets = (name: string) => (segments.get(name)?.instrs ?? []).filter(instr => instr.includes(' '))
   return {
@@ -34,6 +35,6 @@ function one(job: JobText, device: string): Compared {
     forward: meets('layers.F'),
     backward: meets('layers.B'),
     arena: Math.max(...program.streams.map(({ arena }) => arena)),
-    sent: linkTraffic(program, cluster, memory.pp).reduce((sum, { bytes }) => sum + bytes, 0),
+    sent: rankTraffic(program, prices, memory.pp).reduce((sum, { sent }) => sum + sent, 0),
   }
 }

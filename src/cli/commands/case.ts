@@ -90,9 +90,10 @@ function untimedBeside(of: UntimedCase, { best }: CaseOptions, io: Io): Promise<
 }
 
 const timedJson = ({ timed, aside }: Times, besides: readonly PlanBeside[]) => ({
-  rows: timed.map(({ row, setup, measured, predicted, error, fitted }, i) => ({
+  rows: timed.map(({ row, setup, counts, measured, predicted, error, fitted }, i) => ({
     ...{ source: row.source, device: setup.cluster.device.name, devices: setup.cluster.devices, split: setup.split },
-    ...{ software: setup.software.name, published: row.reported_tflops_per_gpu, measured, predicted, error, fitted },
+    ...{ software: setup.software.name, published: row.reported_tflops_per_gpu, counts },
+    ...{ measured, predicted, error, fitted },
     ...(besides[i] && { best: bestJson(besides[i]) }),
   })),
   aside: aside.map(({ row, reason }) => ({ line: row.line, reason })),

@@ -1,6 +1,7 @@
 /** What `lockstep case` prints: published runs next to our estimates, and their plans next to those of our search. */
-import { scaled, showPercent, showSeconds, table, wrapped } from '../../base/index.js'
-import type { Priced, Request } from '../../search/index.js'
+import { scaled, showGiB, showPercent, showSeconds, table, wrapped } from '../../base/index.js'
+import type { Definition } from '../../estimate/index.js'
+import { capacityOf, type Priced, type Request } from '../../search/index.js'
 import type { Timed, Times, UntimedCase } from '../../validate/index.js'
 import { legendOf, numberCells, numberHeader, planColumns } from './plan-words.js'
 
@@ -23,6 +24,15 @@ const planOf = ({ setup: { split } }: Timed): string =>
     .map(axis => `${axis} ${split[axis]}`)
     .join(' ')
 
+/** What each published definition of model FLOPs counts. */
+const counted: Readonly<Record<Definition, string>> = {
+  palm: '6 per parameter and all attention (PaLM)',
+  sc21: 'with a recomputed forward pass, all attention (SC21)',
+  korthikanti: 'without recomputation, all attention (Korthikanti)',
+  llama3: '6 per parameter, attention without its masked half (Llama 3)',
+  megatron: '6 per active parameter, attention without its masked half (Megatron-LM)',
+}
+
 const devicesOf = ({ setup: { cluster } }: Timed): string => `${cluster.devices} x ${cluster.device.name}`
 
 export function caseText(title: string, { timed, aside }: Times, besides: readonly PlanBeside[]): string {
@@ -42,7 +52,12 @@ export function caseText(title: string, { timed, aside }: Times, besides: readon
     ...[title, ''],
     ...(rows.length > 0 ? [table(header, rows), ''] : []),
     ...(softwares.length > 0
-      ? [`TFLOP/s per device and step time: published, and our estimate for ${softwares.join(', ')}.`]
+      ? [
+          `TFLOP/s per device and step time: published, and our estimate for ${softwares.join(', ')}.`,
+          ...wrapped(
+            `FLOPs counted as by the source: ${[...new Set(timed.map(({ counts }) => counted[counts]))].join('; ')}.`,
+          ),
+        ]
       : []),
     ...(timed.some(({ fitted }) => fitted) ? ['* a constant of the cost model was fitted on this row'] : []),
     ...aside.flatMap(({ row, reason }) => wrapped(`row ${row.line} is left out: ${reason}`)),
@@ -55,7 +70,10 @@ export function caseText(title: string, { timed, aside }: Times, besides: readon
 function besideText(names: readonly string[], besides: readonly PlanBeside[]): string[] {
   const splits = besides.flatMap(({ plan, best }) => [plan.split, ...(best ? [best.split] : [])])
   const { header, cells } = planColumns(splits)
-  const numbers = (request: Request, of: Priced) => [...numberCells(request, of).slice(0, shown), ...cells(of.split)]
+  const numbers = (request: Request, of: Priced) => {
+    const [step, mfu, rate, memory] = numberCells(request, of)
+    return [step, mfu, rate, isOver(request, of) ? `${memory} !` : memory, ...cells(of.split)]
+  }
   const rows = besides.flatMap(({ request, plan, best }, i) => [
     ...(names[i] === names[i - 1] ? [] : [[`${names[i]}:`]]),
     ['  published', '', ...numbers(request, plan)],
@@ -66,12 +84,25 @@ function besideText(names: readonly string[], besides: readonly PlanBeside[]): s
   return [
     'The plan our search chooses for the same batch, devices and software (cost model):',
     table(['plan', 'faster', ...numberHeader.slice(0, shown), ...header], rows),
+    'MFU counts 6 per parameter and all attention (PaLM), whatever the source counts',
+    ...overLines(besides),
     ...legendOf(splits),
   ]
 }
 
 /** Of the numbers of a plan all but what tokens cost: step, MFU, tokens a second, GiB. */
 const shown = 4
+
+const isOver = (request: Request, { bytes }: Priced): boolean => bytes > capacityOf(request)
+
+/** A run that happened did fit, whatever we estimate. */
+function overLines(besides: readonly PlanBeside[]): string[] {
+  const over = besides.find(({ request, plan, best }) => isOver(request, plan) || (best && isOver(request, best)))
+  if (!over) return []
+  return wrapped(
+    `! more than the ${showGiB(capacityOf(over.request))} usable: the published run did fit, so the memory estimate is too high there; our plan may need as much as the published one is estimated to`,
+  )
+}
 
 const fasterBy = (share: number): string => (Math.abs(share) < 5e-4 ? '-' : showPercent(share))
 

@@ -50,6 +50,7 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
     bold('Time breakdown (mean over ranks)'),
     partsTable(forecast),
     ...bubbleLines(forecast),
+    ...expertLines(forecast),
     '',
     ...linkLines(forecast),
     ...trafficLines(forecast.load),
@@ -93,6 +94,12 @@ function bubbleLines({ bubble, stages }: Forecast): string[] {
   const share = (of: number) => `${(100 * of).toFixed(1)} %`
   return [`bubble: ${share(bubble.mean)} mean over ranks, ${share(bubble.criticalPath)} on the critical path`]
 }
+
+/** Rows without a token are multiplied too. */
+const expertLines = ({ expertRows }: Forecast): string[] =>
+  expertRows === undefined || expertRows === 1
+    ? []
+    : [`experts compute ${showCount(expertRows)} times the rows of a balanced load (plan.expertCapacity)`]
 
 function linkLines({ links, load }: Forecast): string[] {
   if (links.length === 0) return []

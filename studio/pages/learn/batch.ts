@@ -15,7 +15,8 @@ const text = defineText(
     label: (dp: number, pp: number) => `dp ${dp} · pp ${pp}`,
     caption: (first: string, last: string, bubble: string) =>
       `Without a pipeline a step takes ${first}; with 16 stages ${last}, of which ${bubble} are bubble.`,
-    letters: 'p stages, m microbatches a rank gets: as dp grows by a factor, m shrinks by it.',
+    letters:
+      'p stages, m microbatches a rank gets: as dp grows by a factor, m shrinks by it. The formula is for equal stages without communication; in the figure the last stage also computes the head, the others wait for it, and the bubble is the mean over ranks.',
     question: 'With 16 stages, how many per cent of the step are bubble?',
     why: 'A pipeline of p stages needs m well above p; the batch divided by dp is all the microbatches there are.',
     notice: [
@@ -32,7 +33,8 @@ const text = defineText(
     label: (dp: number, pp: number) => `dp ${dp} · pp ${pp}`,
     caption: (first: string, last: string, bubble: string) =>
       `不用流水线，一步 ${first}；16 级流水线，一步 ${last}，其中气泡占 ${bubble}。`,
-    letters: 'p：级数；m：每个 rank 分到的微批次数。dp 变大几倍，m 就变小几倍。',
+    letters:
+      'p：级数；m：每个 rank 分到的微批次数。dp 变大几倍，m 就变小几倍。公式假设各级相同且没有通信；图中最后一级还要算输出层，其他级要等它，气泡是所有 rank 的平均。',
     question: '16 级流水线，气泡占一步的百分之几？',
     why: 'p 级流水线要求 m 远大于 p，而 batch 除以 dp 就是全部的微批次。',
     notice: [

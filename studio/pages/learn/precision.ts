@@ -18,7 +18,7 @@ const text = defineText(
     question: 'How many times faster is the step in bf16 than in f32?',
     why: 'Products run at another rate; what only reads and writes memory gains a factor of two at most.',
     notice: [
-      'bf16 with masters holds more bytes a parameter than pure bf16, not fewer than f32: memory is saved in activations.',
+      'Without ZeRO, bf16 with f32 masters needs as many bytes of state per parameter as f32 or more, and saves memory in activations. Here ZeRO-1 shards masters and moments over 8 ranks, so each rank holds less.',
       'Pure bf16 is the lightest, and loses updates that are smaller than half a step of its eight significant bits.',
       'f16 needs its loss scaled, since small gradients fall below its range; bf16 has the range of f32.',
     ],
@@ -34,7 +34,7 @@ const text = defineText(
     question: 'bf16 的一步比 f32 快多少倍？',
     why: '矩阵乘换了速率；只读写显存的部分最多快一倍。',
     notice: [
-      '带主权重的 bf16，每个参数的字节数并不比 f32 少；省下的是激活值。',
+      '不用 ZeRO 时，带 f32 主权重的 bf16 每个参数的状态字节数不比 f32 少，省下的是激活值。这里 ZeRO-1 把主权重和动量切分到 8 个 rank，所以每个 rank 的状态更少。',
       '纯 bf16 最省，但小于其分辨率一半的更新会丢失。',
       'f16 要缩放损失，否则小梯度会下溢；bf16 的范围和 f32 一样。',
     ],

@@ -39,7 +39,7 @@ export function Advice({ link, why, step, compiling }: AdviceProps) {
       </div>
       <h2>{words.why}</h2>
       <p>
-        <small>{words.whyNote}</small>
+        <small>{step === undefined ? words.whyNote.estimate : words.whyNote.exact}</small>
       </p>
       {reasons}
     </section>

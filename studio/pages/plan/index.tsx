@@ -99,7 +99,13 @@ function useNumbers(link: Link) {
   const isExact = exact.value !== undefined && same(exact.value.link, link)
   const step = isExact ? exact.value?.numbers.step : undefined
   const compiling = !isExact && (!isNext || exact.pending || exact.refusal === undefined)
-  const why = useAnswer('fast', ['plan-why', 'why'], isPriced ? link : undefined).value
+  const { forecast } = (isExact && exact.value) || {}
+  const simulated = forecast && { step: forecast.step, parts: forecast.parts, arena: forecast.memory.arena }
+  const why = useAnswer(
+    'fast',
+    ['plan-why', 'why'],
+    isPriced ? { link, ...(simulated && { exact: simulated }) } : undefined,
+  ).value
   const numbers = useKept(isExact ? exact.value?.numbers : isPriced ? price.value?.numbers : undefined)
   return {
     ...{ numbers, step, compiling, why: useKept(why) ?? unsaid, pending: compiling && !isPriced },

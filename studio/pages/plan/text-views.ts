@@ -18,7 +18,7 @@ export const views = defineText(
     topology: {
       title: 'Links and what they carry',
       caption: (link: string, bytes: string, share: string) =>
-        `A rank sends most over ${link}: ${bytes} a step, which keep it busy for ${share} of the step.`,
+        `A rank sends most over ${link}: ${bytes} a step, ${share} of its bandwidth.`,
       none: 'No bytes leave a device in this plan.',
       head: ['Axis', 'Operation', 'Level', 'Link', 'Bytes a step', 'Times'],
       groups: 'Ranks that meet rank 0',
@@ -89,7 +89,7 @@ export const views = defineText(
     topology: {
       title: '链路与流量',
       caption: (link: string, bytes: string, share: string) =>
-        `一个 rank 在 ${link} 上发送最多：每步 ${bytes}，占用该链路 ${share} 的时间。`,
+        `一个 rank 在 ${link} 上发送最多：每步 ${bytes}，占其带宽的 ${share}。`,
       none: '这个方案没有跨设备的字节。',
       head: ['维度', '操作', '层级', '链路', '每步字节', '次数'],
       groups: '与 rank 0 通信的 rank',

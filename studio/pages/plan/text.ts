@@ -42,8 +42,10 @@ export const text = defineText(
     total: 'Arena',
     capacity: 'may be used',
     why: 'Why',
-    whyNote:
-      'Numbers here are estimates, times those of the busiest rank; where the time goes is said above of all ranks on average once the program has been simulated.',
+    whyNote: {
+      exact: 'Simulated; shares of the step are means over ranks.',
+      estimate: 'Estimated; times are those of the busiest rank.',
+    },
     try: 'Try',
     tryNone: 'No single decision taken differently is faster.',
     not: 'Not',
@@ -160,7 +162,10 @@ export const text = defineText(
     total: '总计',
     capacity: '可用',
     why: '为什么',
-    whyNote: '这里的数字是估算，时间以最忙的 rank 为准；程序模拟完之后，上面“时间花在哪里”给出的是所有 rank 的平均。',
+    whyNote: {
+      exact: '模拟结果；占比是所有 rank 的平均。',
+      estimate: '估算；时间以最忙的 rank 为准。',
+    },
     try: '试试',
     tryNone: '只改一个决定，没有更快的方案。',
     not: '不必试',

@@ -42,20 +42,22 @@ interface Load {
 }
 
 /** Innermost first. */
-function loadsOf({ topology, traffic, busy, step, devices }: TopologyAnswer): Load[] {
-  const seconds = new Map(busy)
-  const sent = (level: string) => traffic.filter(row => row.level === level).reduce((sum, row) => sum + row.bytes, 0)
+function loadsOf({ topology, uses, devices }: TopologyAnswer): Load[] {
+  const useOf = (level: string) => {
+    const { bytes = 0, utilization: busy = 0 } = uses.find(use => use.level === level) ?? {}
+    return { bytes, busy }
+  }
   if (topology.kind === 'torus') {
     const { link, slices } = topology
     const load = (name: string, { kind }: typeof link, size: number) => ({
-      ...{ name, link: kind, size, bytes: sent(name), busy: (seconds.get(kind) ?? 0) / step },
+      ...{ name, link: kind, size, ...useOf(name) },
     })
     const inside = load('torus', link, devices / (slices?.count ?? 1))
     return slices ? [inside, load('slices', slices.link, devices)] : [inside]
   }
   return topology.levels.map(({ name, size, link }) => ({
-    ...{ name, link: link.kind, size, bytes: sent(name) },
-    busy: (seconds.get(link.kind) ?? 0) / step,
+    ...{ name, link: link.kind, size },
+    ...useOf(name),
   }))
 }
 

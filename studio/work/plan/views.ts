@@ -1,5 +1,13 @@
 /** What the views of a program draw: its timeline, its memory over time, and the bytes on the links of the cluster. */
-import { type Cluster, type LinkTraffic, linkTraffic, type Program, rankTraffic, worldOfPlan } from 'lockstep'
+import {
+  type Cluster,
+  type LinkTraffic,
+  type LinkUse,
+  linkTraffic,
+  linkUseOf,
+  type Program,
+  worldOfPlan,
+} from 'lockstep'
 import type { TimelineData } from '../../parts/timeline/track.js'
 import { type Live, liveOver } from '../live.js'
 import { timelineOf } from '../timeline.js'
@@ -43,23 +51,21 @@ export interface TopologyAnswer {
   readonly pp: number
   /** Out of the heaviest rank, by axis and level. */
   readonly traffic: readonly LinkTraffic[]
-  /** Seconds in which a link of a kind is busy for that rank, each collective with the link to itself. */
-  readonly busy: readonly (readonly [link: string, seconds: number])[]
+  /** Of each link that carries any. */
+  readonly uses: readonly LinkUse[]
   /** Of each axis the ranks that meet rank 0. */
   readonly groups: readonly (readonly [axis: string, ranks: readonly number[]])[]
 }
 
 export async function topology(link: Link): Promise<TopologyAnswer> {
-  const { program, prices, simulation, asked, forecast } = await built(link)
+  const { program, simulation, asked, forecast } = await built(link)
   const { cluster } = asked
   const pp = forecast.memory.pp
-  const busy = new Map<string, number>()
-  for (const { link: name, seconds } of rankTraffic(program, prices, pp))
-    busy.set(name, (busy.get(name) ?? 0) + seconds)
+  const traffic = linkTraffic(program, cluster, pp)
   return {
     ...{ link, topology: cluster.topology, devices: cluster.devices, step: simulation.step, pp },
-    traffic: linkTraffic(program, cluster, pp),
-    busy: [...busy],
+    traffic,
+    uses: linkUseOf(traffic, simulation.step),
     groups: groupsOf(program),
   }
 }
