@@ -152,7 +152,7 @@ test('a folder of texts is trained on document by document, alike on one rank an
   })
   ok(alone.every((loss, i) => Math.abs(loss - cut[i]) < 1e-5 && Math.abs(loss - apart[i]) < 1e-5))
   ok(alone.some((loss, i) => Math.abs(loss - one[i]) > 1e-6))
-  const { code, out } = await train(documents, 'cp: 2', '--beside', '2')
+  const { code, out } = await train(documents, 'cp: 2', '--single-rank', '2')
   equal(code, 0)
   match(out, /single rank/)
 })

@@ -89,7 +89,7 @@ test('choices that cannot be are refused', () => {
     JSON.stringify({ ...choices, 'layers.1': change(choices['layers.1']) })
   throws(() => run(file, 1), refused(/it has 1 steps, but step 2 is needed/))
   throws(() => run('nonsense'), refused(/line 1 is not a JSON object of layers/))
-  throws(() => run('{"layers.1": []}'), refused(/step 1 has no choices of layers\.2|0 values, not 32/))
+  throws(() => run('{"layers.1": []}'), refused(/step 1 has no routing of layers\.2|0 values, not 32/))
   throws(() => run(other(all => all.slice(1))), refused(/31 values, not 32/))
   throws(() => run(other(all => all.with(3, all[2]))), refused(/token 1 chooses expert \d twice/))
   throws(() => run(other(all => all.with(3, 4))), refused(/4 at 3 is outside candidate 4: ids are 0 to 3/))

@@ -193,7 +193,7 @@ test('nanotron: a decay lasts as long as what follows the warm-up, wherever it s
   })
   const late = read(nanotron('lr_decay_style: linear, lr_decay_starting_step: 300'))
   const said = late.notes.find(({ kind }) => kind === 'notCarried')
-  match(said?.message ?? '', /stays until step 300; .* cooldown: 900, cooldownShape: linear, decaySteps: 1200/)
+  match(said?.message ?? '', /until step 300; .* cooldown: 900, cooldownShape: linear, decaySteps: 1200/)
 })
 
 test('nanotron: experts of its older example, models of no family, norms that are decayed, and keys nobody knows', () => {

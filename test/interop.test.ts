@@ -189,7 +189,10 @@ test('a registry of torchtitan: what a function says itself, tokens counted as s
   ok(notes.some(({ path, message }) => path === 'model_spec.converters' && message.startsWith('filter_fqns, when:')))
   ok(notes.some(({ path, kind }) => path === 'checkpoint' && kind === 'cosmetic'))
   const [{ message }] = importConfig(registry, { world: 32 }).notes
-  match(message, /--function names one \(llama3_8b, llama3_8b_long\); or give what --debug\.save_config_file saves/)
+  match(
+    message,
+    /--function names one \(llama3_8b, llama3_8b_long\); or use the file that --debug\.save_config_file writes/,
+  )
 })
 
 const recipe = `

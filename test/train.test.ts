@@ -291,7 +291,7 @@ test('an interrupt ends the run after the step, with its summary', async () => {
 test('a terminal gets a picture that is drawn over, and no line wraps', async () => {
   const terminal = () => ({ columns: 60, rows: 12 })
   const files = { 'job.yaml': job({ training: 'steps: 3, evalEvery: 1' }) }
-  const { code, out } = await train(['job.yaml', '--beside', '2'], files, { terminal })
+  const { code, out } = await train(['job.yaml', '--single-rank', '2'], files, { terminal })
   equal(code, 0)
   match(out, /loss \d\.\d{4} {2}val \d\.\d{4}\n *\d\.\d+ │[\u2800-\u28ff]+\n/)
   match(out, /━+ 3\/3 {2}done\n/)

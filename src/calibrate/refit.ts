@@ -188,7 +188,7 @@ function changesOf(given: Cluster, found: Cluster): Change[] {
   const all: Change[] = [
     { what: 'memory of a device', given: given.device.memory, measured: found.device.memory },
     { what: 'memory bandwidth', given: given.device.bandwidth, measured: found.device.bandwidth },
-    { what: 'peak of products', given: peak(given), measured: peak(found) },
+    { what: 'peak of matmuls', given: peak(given), measured: peak(found) },
     ...linksOf(given).map(({ kind, bandwidth }, i) => ({
       ...{ what: `${kind} bandwidth`, given: bandwidth, measured: linksOf(found)[i].bandwidth },
     })),

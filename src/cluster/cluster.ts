@@ -49,7 +49,7 @@ export const Level = z.strictObject({
     .array(CollectivePoint)
     .optional()
     .describe(
-      'what was measured inside one domain; where there are points of a kind and a number of ranks, they are the price',
+      'times measured inside one domain; they replace the model for collectives and numbers of ranks that have points',
     ),
 })
 

@@ -22,7 +22,7 @@ export function readReplay(file: Uint8Array): Replay {
       )
     if (last?.step !== step) last = { step, choices: readLine(text(lines[place].bytes), lines[place].number) }
     const choices = last.choices[layer]
-    if (!Array.isArray(choices)) throw refuse(`step ${step + 1} has no choices of ${layer}`)
+    if (!Array.isArray(choices)) throw refuse(`step ${step + 1} has no routing of ${layer}`)
     return choices.flat(Number.POSITIVE_INFINITY) as number[] // what is no number is refused with the step's data
   }
 }

@@ -46,7 +46,7 @@ export async function evaluate(trained: TrainedModel, options: EvaluateOptions):
     const batches = batchesInOrder(limited(samples, most), job.training.globalBatch, Number.POSITIVE_INFINITY)
     let [sum, tokens] = [0, 0]
     for (const [i, inputs] of batches.entries()) {
-      watcher.say(`judging ${description}`, i / batches.length)
+      watcher.say(`evaluating ${description}`, i / batches.length)
       const { loss, count } = await trainer.step({ inputs, lr: 0, step: 0 })
       if (count > 0) sum += loss * count
       tokens += count

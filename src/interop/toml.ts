@@ -147,5 +147,5 @@ function plain(s: Scanner): unknown {
     return Number(text.replaceAll('_', ''))
   if (/^0[xob][\dA-Fa-f_]+$/.test(text)) return Number(text.replaceAll('_', ''))
   if (/^\d{4}-\d\d-\d\d|^\d\d:\d\d/.test(text)) return text + (s.match(/ \d\d:[\d:.Z+-]+/y) ?? '')
-  return s.refuse(text === '' ? 'a value is missing' : `\`${text.slice(0, 40)}\` is not a value: text stands in quotes`)
+  return s.refuse(text === '' ? 'a value is missing' : `\`${text.slice(0, 40)}\` is not a value: strings need quotes`)
 }

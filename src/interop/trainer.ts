@@ -73,7 +73,7 @@ export function trainerOptimizer(r: Reading, trainer: Trainer): void {
       },
       `AdamW of the Trainer, with ${trainer.show('learning_rate')} and ${trainer.show('weight_decay')}`,
     )
-  else r.drop('--trainer optim', `the Trainer's ${optim} is no optimizer of a job`)
+  else r.drop('--trainer optim', `the Trainer's ${optim} is not supported`)
   trainerSchedule(r, trainer)
 }
 
@@ -81,7 +81,7 @@ export function trainerSchedule(r: Reading, trainer: Trainer): void {
   const kind = trainer.word('lr_scheduler_type') ?? 'linear'
   const known = { linear: 'linear', cosine: 'cosine', constant: 'constant', constant_with_warmup: 'constant' } as const
   if (!Object.hasOwn(known, kind)) {
-    r.drop('--trainer lr_scheduler_type', `a job has no schedule ${kind}`)
+    r.drop('--trainer lr_scheduler_type', `schedule ${kind} is not supported`)
     return
   }
   const { warmup } = trainer

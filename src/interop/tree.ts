@@ -20,7 +20,7 @@ export type Notation = 'json' | 'yaml' | 'toml'
 export const mostText = 2 ** 20
 
 export function readTree(text: string, notation: Notation): Tree {
-  if (text.length > mostText) return unread(`${text.length} characters are too many for a configuration`, 1)
+  if (text.length > mostText) return unread(`${text.length} characters: too long for a configuration`, 1)
   return notation === 'yaml' ? ofYaml(text) : scanned(text, notation)
 }
 
@@ -45,7 +45,7 @@ function scanned(text: string, notation: 'json' | 'toml'): Tree {
 
 /** Words such as `no` and `on`, which YAML 1.1 takes for booleans, stay words: whoever asks for a boolean knows them. */
 function ofYaml(text: string): Tree {
-  const kind = { name: 'configuration', holds: 'a configuration has keys' }
+  const kind = { name: 'configuration', holds: 'expected keys and values' }
   const { value, problems, locate } = parseText(text, kind)
   const at = (line: number | undefined) => line ?? 1
   return {

@@ -89,11 +89,11 @@ const meshPhrases = {
   ],
   'plan/traffic/gather': [
     'parameters are all-gathered in the forward and backward pass of {microbatches} microbatches: {moved} per rank and step',
-    '`gather: step` moves {bytes}, and takes as much memory',
+    '`gather: step` sends {bytes}, but needs as much memory',
   ],
   'plan/traffic/reduce': [
     'gradients are reduce-scattered after each of {microbatches} microbatches: {moved} per rank and step',
-    '`reduce: step` moves {bytes}, and takes as much memory',
+    '`reduce: step` sends {bytes}, but needs as much memory',
   ],
   'plan/batch-ramp/file': [
     'the schedule of {file} is for microbatches {microbatches}, but smaller batches have fewer',

@@ -53,7 +53,7 @@ export function draftJob(answers: Answers, file: string, readModel?: (path: stri
 
 /** Of a template's job for another model, or another number of devices. */
 const titleOf = (job: TemplateJob, on: NonNullable<Template['cluster']>, { template, devices }: Answers): string =>
-  `${typeof job.model === 'string' ? job.model : 'a model'} on ${devices ?? on.devices} x ${on.device}, planned anew for the template ${template}`
+  `${typeof job.model === 'string' ? job.model : 'a model'} on ${devices ?? on.devices} x ${on.device}, a new plan for the template ${template}`
 
 /** The answers have no lines. */
 const withoutPlace = ({ line: _, column: __, ...problem }: Problem): Problem => problem

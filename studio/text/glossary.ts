@@ -19,19 +19,19 @@ export const glossary = {
   dp: term(
     'data parallelism',
     '数据并行',
-    'model replicas, each with its share of the batch; gradients are summed',
+    'model replicas, each with a part of the batch; gradients are summed',
     '模型有多份副本，各自处理一部分 batch，梯度再求和',
   ),
   tp: term(
     'tensor parallelism',
     '张量并行',
-    'every matrix of a layer is split over ranks, which meet in the middle of each layer',
+    'the matrices of a layer are sharded over ranks, which all-reduce inside each layer',
     '每层的矩阵都切分到多个 rank 上，各 rank 在层内交换结果',
   ),
   pp: term(
     'pipeline parallelism',
     '流水线并行',
-    'ranks hold different layers and hand activations on, microbatch after microbatch',
+    'ranks hold different layers and send activations to the next, microbatch by microbatch',
     '各 rank 持有不同的层，把激活值按微批次依次传给下一个',
   ),
   sp: term(

@@ -67,10 +67,10 @@ export async function planCommand(path: string | undefined, options: PlanOptions
   return 0
 }
 
-/** A job says what is stored; products of another precision than that cannot be written down. */
+/** A job sets the dtype of what is stored; matmuls in another precision have no field. */
 function requireWritable(precision: Precision): void {
   if (isOwnPrecision(precision)) return
-  const message = `a job file cannot say that products are in ${precision}: its plan.precision is ${either(planPrecisions)}`
+  const message = `a job file has no field for ${precision} matmuls: its plan.precision is ${either(planPrecisions)}`
   const suggestion = `leave out --out, or plan with --precision ${precisionFacts[precision].plan} (lockstep simulate has --multiply ${precision})`
   throw new ProblemsError([error('plan/unwritable', '--out', message, suggestion)])
 }

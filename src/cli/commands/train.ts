@@ -61,7 +61,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly snapshotEvery?: number
   readonly shrink?: boolean
   readonly seed?: number
-  readonly beside?: number
+  readonly singleRank?: number
   readonly health?: boolean
   readonly cluster?: string
   readonly sample?: string
@@ -196,7 +196,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   const display = options.guest?.display(session) ?? displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
-  const totals = new RunTotals(options.beside)
+  const totals = new RunTotals(options.singleRank)
   const watched = { ...places, hearing, totals, guest: options.guest }
   const { traced, stopped } = await follow(session, display, watched, io).catch(async e => {
     tellEnd(e, session.behind, hearing)
@@ -210,7 +210,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
     for (const line of summaryOf(job, totals, behind, peak?.flops)) display.note(line)
   if (!options.json && totals.steps > 0)
     for (const line of [memoryLine(session), ...keptLines(session, totals.seconds)]) display.note(line)
-  if (options.beside && stopped === undefined && totals.steps > 0)
+  if (options.singleRank && stopped === undefined && totals.steps > 0)
     display.note(await besideOneRank(session, totals.firstLosses))
   const problems = [...replicaProblems(session), ...divergenceOf(totals.lastLosses, session.standing.divergenceLimit)]
   if (problems.length > 0 && options.json) io.out(problemsJson(problems))

@@ -42,7 +42,7 @@ export function keptCalibration(ranks: number, io: Io): Calibrated | undefined {
     return cluster.device.title === titleOf(thisHost()) ? { path, cluster } : undefined
   } catch (e) {
     if (!(e instanceof ProblemsError)) throw e
-    io.err(`${path} is not used: ${e.problems[0].message}; lockstep calibrate writes it anew\n`)
+    io.err(`${path} is not used: ${e.problems[0].message}; lockstep calibrate writes a new one\n`)
     return undefined
   }
 }

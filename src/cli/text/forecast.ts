@@ -44,7 +44,7 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
       `${printable(name)} on ${cluster.devices} x ${cluster.device}: ${showTime(step)}/step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
     `predicted MFU ${percent(mfu.palm)} (${percent(mfu.causal)} with causal attention FLOPs), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s per device, ${precision}`,
-    ...wrapped(`MFU counts ${forecast.flopsDefinition} (PaLM); HFU adds recomputation, counted alike`).map(dim),
+    ...wrapped(`MFU counts ${forecast.flopsDefinition} (PaLM); HFU adds recomputation`).map(dim),
     ...calibration(forecast),
     '',
     bold('Time breakdown (mean over ranks)'),

@@ -4,6 +4,7 @@ import { splitAt } from './usage.js'
 
 const renamedOptions: Readonly<Record<string, string>> = {
   '--average': '--ema',
+  '--beside': '--single-rank',
   '--laws-only': '--static',
   '--record-choices': '--record-routing',
   '--spans': '--trace',

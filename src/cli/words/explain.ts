@@ -19,7 +19,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
   withForeign(
     command
       .description(
-        'Estimates a job on a cluster and every plan that differs by one decision: the verdict first, then where the time goes, kernel and network utilization, the cost of each decision, and which changes are faster, slower or impossible, and why. Takes configs of other frameworks too.',
+        'Estimates a job on a cluster and every plan that differs by one decision: the answer first, then where the time goes, kernel and network utilization, the cost of each decision, and which changes are faster, slower or impossible, and why. Takes configs of other frameworks too.',
       )
       .argument('<job>', 'job file (YAML or JSON; - for standard input)')
       .requiredOption('--cluster <name>', 'a device (lockstep cluster list) or a cluster file')

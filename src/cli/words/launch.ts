@@ -18,7 +18,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--device <name>', 'auto, cpu or cuda', 'cpu')
     .option(
       '--timeout <seconds>',
-      'how long a rank waits for its peers (default: ten times what the very call has taken at most, 10 s at least)',
+      'how long a rank waits for its peers (default: ten times the longest time the same call took, at least 10)',
       seconds,
     )
     .option(

@@ -31,7 +31,7 @@ def arguments(folder: str) -> argparse.Namespace:
     add_checkpoints(parser, folder)
     parser.add_argument(
         "--record-routing", "--record-choices", dest="record_routing",
-        help="write the experts chosen for each token to a new file, which data.routing replays; turns torch.compile off",
+        help="write the experts selected for each token to a new file, which data.routing replays; turns torch.compile off",
     )
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="file for metrics, one line of JSON per step")
     parser.add_argument(

@@ -379,7 +379,7 @@ class Trainer:
         if kind in ("save", "load"):
             return kind, self.saves > 1
         has_run = self.evaluations > 0 if evaluating else self.steps_run > WARMUP_STEPS
-        return f"{'judging ' if evaluating else ''}{kind} {rest[:3]}", has_run
+        return f"{'evaluating ' if evaluating else ''}{kind} {rest[:3]}", has_run
 
     def where(self) -> str:
         """The current position as text."""

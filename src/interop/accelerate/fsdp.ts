@@ -23,7 +23,7 @@ export function readFsdp(r: Reading): void {
       at('offload_params'),
       'plan.offload',
       { optimizer: 'host', parameters: 'host' },
-      'parameters, gradients and states live on the host',
+      'parameters, gradients and optimizer state are offloaded to the host',
     )
   } else if (r.has(at('offload_params'))) r.carry(at('offload_params'), 'plan.offload', undefined)
   const again = r.bool(at('activation_checkpointing')) ?? false
@@ -67,7 +67,7 @@ function readStrategy(r: Reading, version: number): void {
     return
   }
   if (boolean !== undefined) {
-    r.carry(key, 'plan.gather', boolean ? 'use' : 'step', boolean ? '' : 'parameters are gathered once a step')
+    r.carry(key, 'plan.gather', boolean ? 'use' : 'step', boolean ? '' : 'parameters are gathered once per step')
     r.set('plan.zero', 3)
     return
   }
@@ -79,22 +79,21 @@ function readStrategy(r: Reading, version: number): void {
     return
   }
   const [zero, gather] = found
-  r.carry(key, 'plan.zero', zero, zero === 0 ? 'every rank holds the model' : '')
-  if (gather) r.carry(key, 'plan.gather', gather, `${name} gathers parameters once a step: people call it ZeRO-2`)
-  if (name.startsWith('HYBRID'))
-    r.drop(key, `${name} splits state within a node and copies it across nodes; a job splits it over all of dp`)
+  r.carry(key, 'plan.zero', zero, zero === 0 ? 'DDP: every rank has the full model' : '')
+  if (gather) r.carry(key, 'plan.gather', gather, `${name} parameters are gathered once per step (often called ZeRO-2)`)
+  if (name.startsWith('HYBRID')) r.drop(key, `${name} HSDP is not supported: state is sharded over all of dp`)
 }
 
 function readWrapping(r: Reading): void {
   const policy = r.word(at('auto_wrap_policy')) ?? 'NO_WRAP'
   if (/^TRANSFORMER_BASED_WRAP$/i.test(policy)) r.cosmetic(at('auto_wrap_policy'))
   else if (/^SIZE_BASED_WRAP$/i.test(policy))
-    r.drop(at('auto_wrap_policy'), 'modules are gathered together up to a size; a job gathers layer by layer')
+    r.drop(at('auto_wrap_policy'), 'size-based wrapping is not supported: Lockstep gathers layer by layer')
   else
     r.drop(
       at('auto_wrap_policy'),
-      `${policy}: without wrapping, the full model is gathered at once and needs that memory; a job gathers layer by layer`,
+      `${policy}: without wrapping the full model is gathered at once, which needs more memory; Lockstep gathers layer by layer`,
     )
   if (r.has(at('min_num_params')))
-    r.drop(at('min_num_params'), 'the size of what is gathered together; a job gathers layer by layer')
+    r.drop(at('min_num_params'), 'size-based wrapping is not supported: Lockstep gathers layer by layer')
 }

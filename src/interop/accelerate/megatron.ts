@@ -41,9 +41,9 @@ function contextRanks(r: Reading): number {
       at('context_parallel_size'),
       'plan.cp',
       1,
-      'as the plugin had it up to 1.12; Accelerate 1.15 defaults to 2',
+      'the default of the plugin up to 1.12; Accelerate 1.15 defaults to 2',
     )
-    r.missing('plan.cp', 'it depends on the age of Accelerate: write megatron_lm_context_parallel_size')
+    r.missing('plan.cp', 'its meaning depends on the version of Accelerate: write megatron_lm_context_parallel_size')
   }
   return said ?? 1
 }
@@ -70,11 +70,11 @@ function readChunks(r: Reading, pp: number, layers: number | undefined): void {
   const each = r.whole(path)
   if (!each) return
   if (layers === undefined) {
-    r.drop(path, 'interleaved stages: how many follows from the layers of the model, which --model names')
+    r.drop(path, 'the number of interleaved stages depends on the layers of the model: set --model')
     return
   }
   const chunks = layers / pp / each
-  if (!Number.isInteger(chunks)) r.refuse(path, `layers ${layers} / pp ${pp} / ${each} = ${chunks}, must be whole`)
+  if (!Number.isInteger(chunks)) r.refuse(path, `layers ${layers} / pp ${pp} / ${each} = ${chunks}, must be an integer`)
   else r.derive(path, 'plan.chunks', chunks, `chunks ${chunks} = layers ${layers} / pp ${pp} / ${each}`)
   if (chunks > 1) r.set('plan.schedule', 'interleaved')
 }
@@ -94,14 +94,14 @@ function readRecompute(r: Reading): void {
       at('recompute_activations'),
       'plan.recompute',
       'selective',
-      'as older plugins read it; that of Accelerate 1.15 computes everything again, whatever it says',
+      'as in older plugins; the plugin of Accelerate 1.15 always uses full recomputation',
     )
   else
     r.assume(
       at('recompute_activations'),
       'plan.recompute',
       'none',
-      'as older plugins have it; that of Accelerate 1.15 computes everything again',
+      'as in older plugins; the plugin of Accelerate 1.15 always uses full recomputation',
     )
 }
 
@@ -109,10 +109,7 @@ function readBatch(r: Reading, trainer: Trainer, dp: number): void {
   const microbatches = r.whole(at('num_micro_batches'), 1) ?? 1
   r.carry(at('num_micro_batches'), 'plan.microbatches', microbatches)
   if (!trainer.says('per_device_train_batch_size')) {
-    r.missing(
-      'training.globalBatch',
-      'the size of a microbatch is in the code: --trainer per_device_train_batch_size=2',
-    )
+    r.missing('training.globalBatch', 'the microbatch size is not in the file: --trainer per_device_train_batch_size=2')
     return
   }
   deriveBatch(r, '--trainer', [

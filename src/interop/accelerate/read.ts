@@ -17,11 +17,11 @@ const known: KeyTable = {
   ...Object.fromEntries(cosmetic.split(' ').map(key => [key, ''])),
   dynamo_config: 'compilation',
   dynamo_backend: 'compilation',
-  'parallelism_config.*': 'how the ranks of a sequence exchange it',
-  'deepspeed_config.*': 'a job has no field for it',
-  'fsdp_config.*': 'a job has no field for it',
-  'megatron_lm_config.*': 'a job has no field for it',
-  'fp8_config.*': 'how Accelerate calls its library for 8 bits',
+  'parallelism_config.*': 'how ranks exchange keys and values',
+  'deepspeed_config.*': 'no job field sets it',
+  'fsdp_config.*': 'no job field sets it',
+  'megatron_lm_config.*': 'no job field sets it',
+  'fp8_config.*': 'settings of the FP8 library',
 }
 
 const sections = [
@@ -43,9 +43,9 @@ const topKeys = new Set([...cosmetic.split(' '), ...sections])
 export const readAccelerate: Reader = (text, given, format) => {
   const r = new Reading({ framework: 'accelerate', format }, readTree(text, format === 'json' ? 'json' : 'yaml'))
   if (r.refused) return r.finish(known)
-  for (const key of r.keys('')) if (!topKeys.has(key)) r.refuse(key, 'Accelerate refuses keys it does not know')
+  for (const key of r.keys('')) if (!topKeys.has(key)) r.refuse(key, 'Accelerate rejects unknown keys')
   if (r.word('compute_environment') === 'AMAZON_SAGEMAKER')
-    r.refuse('compute_environment', 'SageMaker chooses the ranks: nothing of it is in the file')
+    r.refuse('compute_environment', 'SageMaker sets the number of ranks, which is not in the file')
   const trainer = new Trainer(given)
   const world = readWorld(r, given)
   const precision = readPrecision(r)
@@ -64,16 +64,13 @@ function readWorld(r: Reading, { world }: Given): number | undefined {
   const said = r.raw('num_processes') === -1 ? undefined : r.whole('num_processes', 1)
   const machines = r.whole('num_machines') ?? 1
   if (said !== undefined && machines > 1 && said < machines)
-    r.refuse(
-      'num_processes',
-      `${said} ranks on ${machines} machines: num_processes counts those of all machines together`,
-    )
+    r.refuse('num_processes', `${said} ranks on ${machines} machines: num_processes counts the ranks of all machines`)
   if (said === undefined && world === undefined)
     r.refuse('num_processes', 'the world size is not in the file: set --devices')
   r.world = world ?? said
   if (said === undefined) return world
   if (world !== undefined && world !== said) r.drop('num_processes', `${said}, but --devices ${world} was given`)
-  else r.carry('num_processes', 'world', undefined, `${said} ranks, those of all machines together`)
+  else r.carry('num_processes', 'world', undefined, `${said} ranks, of all machines together`)
   return world ?? said
 }
 
@@ -118,7 +115,7 @@ function readType(r: Reading, given: Given & { readonly world: number }, trainer
     case 'MULTI_XPU':
     case 'MULTI_NPU':
     case 'TP':
-      note(type === 'TP' ? '' : 'every rank holds the model')
+      note(type === 'TP' ? '' : 'DDP: every rank has the full model')
       r.set('plan.zero', 0)
       break
     case 'FSDP':
@@ -133,7 +130,7 @@ function readType(r: Reading, given: Given & { readonly world: number }, trainer
       readMegatronPlugin(r, given, trainer)
       return undefined
     default:
-      r.refuse('distributed_type', type === undefined ? 'it is missing' : `a job has no ranks of the kind ${type}`)
+      r.refuse('distributed_type', type === undefined ? 'it is missing' : `${type} is not supported`)
       return undefined
   }
   const axes = readAxes(r, given.world)
@@ -149,8 +146,7 @@ function readTrainer(r: Reading, trainer: Trainer): void {
     const clip = trainer.number('max_grad_norm')
     r.assume('--trainer', 'training.clip', clip || undefined, trainer.show('max_grad_norm'))
   }
-  if (!trainer.present)
-    r.missing('training.optimizer', 'the optimizer is in the code, or among the arguments of the Trainer')
+  if (!trainer.present) r.missing('training.optimizer', 'the optimizer is set in code, or by arguments of the Trainer')
   if (r.field('training.seq') === undefined)
     r.missing('training.seq', 'the sequence length is not in this file: pass --seq')
 }
@@ -184,12 +180,12 @@ function readAxes(r: Reading, world: number): Axes | undefined {
     said ? `dp ${dp} = dp_replicate ${replicate} x dp_shard ${shard}` : `dp ${dp} = num_processes ${world}`,
   )
   if (replicate > 1 && shard > 1)
-    r.drop(at('dp_replicate'), `state is split over ${shard} of the ${dp} data ranks; a job splits it over all`)
+    r.drop(at('dp_replicate'), `state is sharded over ${shard} of the ${dp} data ranks; Lockstep shards it over all`)
   else r.cosmetic(at('dp_replicate'))
   if (said && shard === 1 && r.field('plan.zero') === 3 && replicate > 1) r.set('plan.zero', 0)
   if (r.has(at('tp'))) r.carry(at('tp'), 'plan.tp', tp)
   if (r.has(at('cp'))) r.carry(at('cp'), 'plan.cp', cp)
-  if (r.has(at('sp')) && sp > 1) r.carry(at('sp'), 'plan.cp', sp, 'Ulysses: ranks exchange sequence for heads')
+  if (r.has(at('sp')) && sp > 1) r.carry(at('sp'), 'plan.cp', sp, 'Ulysses (all-to-all)')
   if (sp > 1) r.set('plan.attention', 'ulysses')
   else r.cosmetic(at('sp'))
   if (cp > 1)
@@ -197,7 +193,7 @@ function readAxes(r: Reading, world: number): Axes | undefined {
       at('cp'),
       'plan.attention',
       rotation(r),
-      'keys are gathered unless parallelism_config_cp_comm_strategy is alltoall',
+      'all-gather unless parallelism_config_cp_comm_strategy is alltoall',
     )
   return { dp }
 }
@@ -285,7 +281,7 @@ function readDevices(r: Reading, at: (key: string) => string, stage: number): vo
     if (device !== undefined && device !== 'none' && !Object.hasOwn(spaces, device))
       r.refuse(at(key), `expected none, cpu or nvme, got ${device}`)
     else if (device !== undefined && device !== 'none' && field === 'parameters' && stage < 3)
-      r.drop(at(key), `only stage 3 moves parameters, not ${stage}`)
+      r.drop(at(key), `only stage 3 offloads parameters, not ${stage}`)
     else if (device !== undefined)
       r.carry(
         at(key),
@@ -303,7 +299,7 @@ function readFile(r: Reading, file: string, given: Given): Imported | undefined 
     r.refuse(path, `${file} cannot be read: the plan is in that file`)
     return undefined
   }
-  r.carry(path, 'plan', undefined, `the file ${file} stands above this one`)
+  r.carry(path, 'plan', undefined, `the file ${file} is in a folder above`)
   const axes = readAxes(r, given.world ?? 1)
   return axes ? readDeepSpeed(text, given, 'json') : undefined
 }

@@ -30,7 +30,10 @@ export function readBatch(r: Reading, given: Given, trainer: Trainer, inner: Inn
   const batch = solved(said, dp)
   if (!batch) {
     const keys = Object.values(batchKeys)
-    r.refuse(keys[0], `one of ${keys.slice(0, 2).join(' and ')} must be given: the batch does not follow from the rest`)
+    r.refuse(
+      keys[0],
+      `one of ${keys.slice(0, 2).join(' and ')} is required: the other settings do not determine the batch`,
+    )
     return
   }
   const { total, micro, steps } = batch
@@ -53,13 +56,12 @@ function saidOf(r: Reading, trainer: Trainer): Batch {
     const key = batchKeys[name]
     if (r.raw(key) !== 'auto') return fileNumber(r, key, trainer, known[name])
     if (trainer.present) return trainer.number(known[name])
-    r.refuse(key, `auto stands for an argument of the Trainer: --trainer ${known[name]}=8`)
+    r.refuse(key, `auto: the Trainer sets it: --trainer ${known[name]}=8`)
     return undefined
   }
   const [micro, steps] = [of('micro'), of('steps')]
   if (r.raw(batchKeys.total) !== 'auto') return { total: fileNumber(r, batchKeys.total, trainer), micro, steps }
-  if (!trainer.present)
-    r.refuse(batchKeys.total, 'auto stands for an argument of the Trainer: --trainer per_device_train_batch_size=8')
+  if (!trainer.present) r.refuse(batchKeys.total, 'auto: the Trainer sets it: --trainer per_device_train_batch_size=8')
   return { micro: micro ?? trainer.number(known.micro), steps: steps ?? trainer.number(known.steps) }
 }
 
@@ -72,7 +74,7 @@ export function fileNumber(r: Reading, key: string, trainer: Trainer, name?: str
   if (typeof raw === 'string')
     r.refuse(
       key,
-      `the Trainer compares "${raw}", which is text, with ${name} ${wanted}, and refuses: write it without quotes`,
+      `the Trainer compares "${raw}", a string, with ${name} ${wanted}, and refuses: write it without quotes`,
     )
   else if (wanted !== number && trainer.says(name))
     r.refuse(key, `${number} is not ${name} ${wanted} of the Trainer, which refuses that`)

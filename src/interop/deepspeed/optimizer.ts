@@ -23,14 +23,14 @@ export function readOptimizer(r: Reading, trainer: Trainer): void {
   if (type === undefined) {
     if (r.has('optimizer')) r.refuse('optimizer.type', 'an optimizer has a type')
     else if (trainer.present) trainerOptimizer(r, trainer)
-    else r.missing('training.optimizer', 'the optimizer is made in code')
+    else r.missing('training.optimizer', 'the optimizer is created in code')
     return
   }
   if (r.has(params('max_grad_norm')))
     r.refuse(params('max_grad_norm'), 'DeepSpeed rejects it in the optimizer: use gradient_clipping')
   const [kind, message] = kinds[type.toLowerCase()] ?? []
   if (kind === undefined) {
-    r.drop('optimizer', `a job has no optimizer ${type}`)
+    r.drop('optimizer', `optimizer ${type} is not supported`)
     r.missing('training.optimizer', `${type} has no counterpart`)
     return
   }
@@ -39,7 +39,7 @@ export function readOptimizer(r: Reading, trainer: Trainer): void {
   readRates(r, trainer, kind)
   readFlags(r, kind)
   for (const key of r.keys('optimizer.params'))
-    if (isLeft(r, key)) r.drop(params(key), 'a setting of this optimizer that a job has no field for')
+    if (isLeft(r, key)) r.drop(params(key), 'no job field corresponds to this setting')
 }
 
 /** Names of DeepSpeed and of torch.optim, as jobs call them. */
@@ -47,10 +47,10 @@ const kinds: Readonly<Record<string, readonly [string, string?]>> = {
   adam: ['adamw', "DeepSpeed's Adam decouples the decay unless adam_w_mode is false"],
   adamw: ['adamw'],
   fusedadam: ['adamw'],
-  onebitadam: ['adamw', '1-bit Adam: signs travel from freeze_step on'],
-  lamb: ['lamb', "DeepSpeed's LAMB keeps the ratio of lengths between min_coeff 0.01 and max_coeff 10; a job does not"],
+  onebitadam: ['adamw', '1-bit Adam: gradients are compressed to signs from freeze_step on'],
+  lamb: ['lamb', "DeepSpeed's LAMB clamps the trust ratio to [min_coeff 0.01, max_coeff 10]; Lockstep does not"],
   lion: ['lion'],
-  muon: ['muon', 'AdamW moves what is no matrix, in DeepSpeed too'],
+  muon: ['muon', 'parameters that are not matrices use AdamW, as in DeepSpeed'],
   sgd: ['sgd'],
   adafactor: ['adafactor'],
 }
@@ -81,7 +81,7 @@ function readRates(r: Reading, trainer: Trainer, kind: string): void {
     const path = `training.optimizer.${field}`
     const known = numberOf(value)
     if (r.raw(params(key)) === 'auto' && known !== undefined)
-      r.derive(params(key), path, known, `auto is that of the Trainer: ${known}`)
+      r.derive(params(key), path, known, `auto: the Trainer's ${known}`)
     else if (known !== undefined) r.carry(params(key), path, known)
     else r.assume(params(key), path, usual, `${usual} is the default of DeepSpeed`)
   }
@@ -116,8 +116,8 @@ function readFlags(r: Reading, kind: string): void {
   else r.cosmetic(params('adam_w_mode'))
   const uncorrected = flag('bias_correction') === false
   if (uncorrected && kind === 'adamw')
-    r.carry(params('bias_correction'), 'training.optimizer.uncorrected', true, 'moments are taken as they are')
-  else if (uncorrected) r.drop(params('bias_correction'), 'moments are corrected in a job')
+    r.carry(params('bias_correction'), 'training.optimizer.uncorrected', true, 'no bias correction')
+  else if (uncorrected) r.drop(params('bias_correction'), 'Lockstep always applies bias correction')
   else r.cosmetic(params('bias_correction'))
   for (const [key, field] of [
     ['amsgrad', 'amsgrad'],
@@ -136,7 +136,12 @@ function readFlags(r: Reading, kind: string): void {
 
 function readOneBit(r: Reading): void {
   const from = r.whole(params('freeze_step')) ?? 100000
-  r.carry(params('freeze_step'), 'plan.compress', { reduce: 'onebit', from }, `signs travel from step ${from} on`)
+  r.carry(
+    params('freeze_step'),
+    'plan.compress',
+    { reduce: 'onebit', from },
+    `gradients are compressed to signs from step ${from} on`,
+  )
   r.set('training.optimizer.uncorrected', true)
 }
 
@@ -152,12 +157,17 @@ export function readSchedule(r: Reading, trainer: Trainer): void {
     if (r.field('training.lrSchedule') !== undefined) return
     if (trainer.present) trainerSchedule(r, trainer)
     else
-      r.assume('scheduler', 'training.lrSchedule', { kind: 'constant' }, 'without a scheduler the learning rate stays')
+      r.assume(
+        'scheduler',
+        'training.lrSchedule',
+        { kind: 'constant' },
+        'without a scheduler the learning rate is constant',
+      )
     return
   }
   const kind = schedulers[type.toLowerCase()]
   if (kind === undefined) {
-    r.drop('scheduler', `a job has no schedule ${type}`)
+    r.drop('scheduler', `schedule ${type} is not supported`)
     return
   }
   r.carry('scheduler.type', 'training.lrSchedule.kind', kind)
@@ -172,7 +182,7 @@ function readWarmup(r: Reading, trainer: Trainer, kind: 'constant' | 'linear' | 
     at('warmup_num_steps'),
     'training.lrSchedule.warmup',
     warmup,
-    steps < 2 ? `${counted(steps, 'step')}: DeepSpeed warms up for 2 at least` : '',
+    steps < 2 ? `${counted(steps, 'step')}: DeepSpeed warms up for at least 2 steps` : '',
   )
   const lr = Number(r.field('training.optimizer.lr') ?? numberAt(r, at('warmup_max_lr'), trainer, 'learning_rate') ?? 0)
   const top = kind === 'cosine' ? lr : (numberAt(r, at('warmup_max_lr'), trainer, 'learning_rate') ?? 0.001)
@@ -181,22 +191,22 @@ function readWarmup(r: Reading, trainer: Trainer, kind: 'constant' | 'linear' | 
       at('warmup_max_lr'),
       'training.optimizer.lr',
       r.field('training.optimizer') ? top : undefined,
-      'the scheduler sets the learning rate, whatever the optimizer says',
+      'the scheduler overrides the learning rate of the optimizer',
     )
   const from =
     kind === 'cosine' ? lr * (r.number(at('warmup_min_ratio')) ?? 0) : (numberAt(r, at('warmup_min_lr'), trainer) ?? 0)
   r.carry(at(kind === 'cosine' ? 'warmup_min_ratio' : 'warmup_min_lr'), 'training.lrSchedule.warmupFrom', from)
-  const instead = 'DeepSpeed falls back to log, a job warms up in a line'
+  const instead = 'DeepSpeed falls back to logarithmic warmup; in Lockstep it is linear'
   const isLinear = r.choice(at('warmup_type'), { linear: true, log: false }, instead)
   if (isLinear) r.carry(at('warmup_type'), 'training.lrSchedule.warmup', undefined)
   else if (isLinear === false || !r.has(at('warmup_type')))
     r.drop(
       at('warmup_type'),
-      `DeepSpeed warms up by log(step) / log(${warmup})${r.has(at('warmup_type')) ? '' : ' unless warmup_type is linear'}; a job does so in a line`,
+      `DeepSpeed warms up by log(step) / log(${warmup})${r.has(at('warmup_type')) ? '' : ' unless warmup_type is linear'}; Lockstep's warmup is linear`,
     )
   if (kind === 'constant') return
   const total = stepsAt(r, at('total_num_steps'), trainer.present ? trainer.steps : undefined)
-  if (total === undefined) r.missing('training.steps', 'total_num_steps is not known: --trainer max_steps=1000')
+  if (total === undefined) r.missing('training.steps', 'total_num_steps is not in the file: --trainer max_steps=1000')
   else r.carry(at('total_num_steps'), 'training.lrSchedule.decaySteps', total)
   if (total !== undefined && r.field('training.steps') === undefined) r.set('training.steps', total)
   const least = kind === 'cosine' ? lr * (r.number(at('cos_min_ratio')) ?? 0.0001) : 0
@@ -214,8 +224,7 @@ export function readClip(r: Reading, trainer: Trainer): void {
     return
   }
   const clip = numberAt(r, path, trainer, 'max_grad_norm')
-  if (clip === undefined && !r.refused)
-    r.refuse(path, 'auto stands for an argument of the Trainer: --trainer max_grad_norm=1')
+  if (clip === undefined && !r.refused) r.refuse(path, 'auto: the Trainer sets it: --trainer max_grad_norm=1')
   else if (r.raw(path) === 'auto')
     r.derive(path, 'training.clip', clip || undefined, `auto is ${trainer.show('max_grad_norm')}`)
   else r.carry(path, 'training.clip', clip || undefined, clip ? '' : '0: no clipping')

@@ -36,7 +36,7 @@ function pureOf(r: Reading): string {
     'bf16.bf16_master_weights_and_grads',
     'plan.precision',
     precision,
-    'no masters: the bf16 parameter is updated',
+    'no master weights: the bf16 parameters are updated',
   )
   if (r.has('bf16.bf16_optimizer_states')) r.carry('bf16.bf16_optimizer_states', 'plan.precision', precision)
   return precision
@@ -54,7 +54,7 @@ function enabled(r: Reading, section: string, trainer: Trainer, name: string): b
   if (trainer.present && typeof raw === 'string' && booleanOf(raw) !== undefined) {
     r.refuse(
       path,
-      `the Trainer compares "${raw}", which is text, with ${name} ${wanted}, and refuses: write it without quotes`,
+      `the Trainer compares "${raw}", a string, with ${name} ${wanted}, and refuses: write it without quotes`,
     )
     return false
   }
@@ -88,7 +88,7 @@ function readLossScale(r: Reading): void {
     hysteresis: auto('hysteresis') ?? 2,
     consecutive: r.bool('fp16.consecutive_hysteresis') ?? false,
   }
-  const words = `the scale starts at 2^${Math.log2(scale.initial)}, and moves as DeepSpeed moves it`
+  const words = `the scale starts at 2^${Math.log2(scale.initial)}, and changes as in DeepSpeed`
   r.carry('fp16.enabled', 'training.lossScale', scale, words)
   const fields = {
     loss_scale: '',
@@ -100,7 +100,7 @@ function readLossScale(r: Reading): void {
   }
   for (const [key, field] of Object.entries(fields))
     if (r.has(`fp16.${key}`)) r.carry(`fp16.${key}`, `training.lossScale${field}`, undefined)
-  if (scale.min <= 0) r.drop('fp16.min_loss_scale', 'a job wants a positive minimum')
+  if (scale.min <= 0) r.drop('fp16.min_loss_scale', 'Lockstep requires a positive minimum')
   if (scale.min <= 0) r.set('training.lossScale.min', 1)
 }
 
@@ -120,7 +120,7 @@ function readGradients(r: Reading, precision: string): void {
   const said = word === undefined ? undefined : dtypes[word.toLowerCase()]
   if (word !== undefined && said === undefined) r.refuse(path, `expected fp32, bf16 or fp16, got ${word}`)
   if (said === 'f16' || (said === undefined && precision === 'f16'))
-    r.drop(said ? path : 'fp16', 'gradients are summed in f16; a job sums them in f32')
+    r.drop(said ? path : 'fp16', 'f16 gradient accumulation is not supported: f32 is used')
   else if (said !== undefined) r.carry(path, 'plan.gradients', said)
   else if (precision === 'bf16')
     r.assume(path, 'plan.gradients', 'bf16', 'DeepSpeed sums gradients in the dtype of the model')
@@ -136,5 +136,9 @@ function readWire(r: Reading, gradients: string): void {
   else if (wire === gradients) r.cosmetic(path)
   else if (gradients === 'f32')
     r.carry(path, 'plan.compress.reduce', wire, `gradients are summed in f32 and sent in ${wire}`)
-  else r.drop(path, `gradients are kept in ${gradients} and sent in ${wire}: a job sends what it keeps`)
+  else
+    r.drop(
+      path,
+      `gradients are kept in ${gradients} and sent in ${wire}: Lockstep reduces gradients in the dtype in which it stores them`,
+    )
 }

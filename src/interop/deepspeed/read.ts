@@ -37,8 +37,7 @@ function readInner(r: Reading, stage: number): Inner {
   const tp = Math.max(1, r.whole('tensor_parallel.autotp_size') ?? 1)
   if (r.has('tensor_parallel.autotp_size')) r.carry('tensor_parallel.autotp_size', 'plan.tp', tp)
   const sp = Math.max(1, r.whole('sequence_parallel_size') ?? 1)
-  if (r.has('sequence_parallel_size'))
-    r.carry('sequence_parallel_size', 'plan.cp', sp, 'Ulysses: ranks exchange sequence for heads')
+  if (r.has('sequence_parallel_size')) r.carry('sequence_parallel_size', 'plan.cp', sp, 'Ulysses (all-to-all)')
   if (sp > 1) r.set('plan.attention', 'ulysses')
   for (const [key, field] of [
     ['expert_parallel.autoep_size', 'plan.ep'],

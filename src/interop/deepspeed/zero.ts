@@ -45,7 +45,8 @@ function readOffload(r: Reading, stage: number): void {
     r.cosmetic(at(`${key}.pin_memory`), at(`${key}.nvme_path`), at(`${key}.fast_init`))
     const ratio = r.number(at(`${key}.ratio`))
     if (ratio === 1) r.cosmetic(at(`${key}.ratio`))
-    else if (ratio !== undefined) r.drop(at(`${key}.ratio`), `only ${ratio} of the states are moved; a job moves all`)
+    else if (ratio !== undefined)
+      r.drop(at(`${key}.ratio`), `only ${ratio} of the optimizer state is offloaded; Lockstep offloads all of it`)
   }
 }
 
@@ -53,8 +54,8 @@ function readDevice(r: Reading, path: string, field: 'optimizer' | 'parameters',
   if (!Object.hasOwn(spaces, device)) r.refuse(path, `expected none, cpu or nvme, got ${device}`)
   else if (device === 'none') r.carry(path, `plan.offload.${field}`, undefined)
   else if (field === 'parameters' && stage < 3)
-    r.drop(path, `DeepSpeed ignores it with stage ${stage}: only stage 3 moves parameters`)
-  else if (stage === 0) r.drop(path, 'DeepSpeed moves states with stages 1 to 3 alone')
+    r.drop(path, `DeepSpeed ignores it with stage ${stage}: only stage 3 offloads parameters`)
+  else if (stage === 0) r.drop(path, 'DeepSpeed offloads optimizer state with stages 1 to 3 only')
   else r.carry(path, `plan.offload.${field}`, spaces[device], `${device} is the ${spaces[device]}`)
 }
 
@@ -66,12 +67,12 @@ function readQuantised(r: Reading, stage: number): void {
       weights,
       'plan.compress.gather',
       'int8',
-      'parameters are gathered in 8 bits; DeepSpeed cuts runs of numbers by its own rule',
+      'parameters are gathered in INT8; DeepSpeed has other quantization blocks',
     )
   else if (r.has(weights)) r.cosmetic(weights)
   const gradients = at('zero_quantized_gradients')
   if (r.bool(gradients))
-    r.drop(gradients, 'gradients in 4 bits, summed within nodes first; plan.compress.reduce: int8 is the nearest')
+    r.drop(gradients, 'ZeRO++: INT4 gradients, reduced within nodes first; plan.compress.reduce: int8 is the nearest')
   else if (r.has(gradients)) r.cosmetic(gradients)
   const partition = at('zero_hpz_partition_size')
   if (r.raw(partition) === 1) r.cosmetic(partition)
@@ -90,7 +91,7 @@ function readSizes(r: Reading, { model }: Given): void {
   for (const [key, { of, words }] of Object.entries(sizes)) {
     const path = at(key)
     if (!isAuto(r, path)) continue
-    if (embed === undefined) r.drop(path, `auto is ${words}, with h the width of the model: --model`)
+    if (embed === undefined) r.drop(path, `auto is ${words}, with h the hidden size of the model: set --model`)
     else
       r.derive(
         path,
@@ -106,7 +107,7 @@ function readSizes(r: Reading, { model }: Given): void {
     r.assume(path, 'plan.bucket', 5e8 * bytes, `500000000 elements of ${bytes} bytes are the default of DeepSpeed`)
   else if (bucket !== undefined && bucket > 0 && bucket * bytes <= 2 ** 50)
     r.carry(path, 'plan.bucket', bucket * bytes, `${bucket} elements of ${bytes} bytes`)
-  else if (bucket !== undefined) r.drop(path, 'not a size of buckets')
+  else if (bucket !== undefined) r.drop(path, 'not a bucket size')
 }
 
 export function widthOf(model: Given['model']): number | undefined {

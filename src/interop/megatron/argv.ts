@@ -37,7 +37,7 @@ function valueFrom(flag: Flag | undefined, given: readonly string[]): { value?: 
   const strays = (words: readonly string[]) =>
     words.length === 0
       ? {}
-      : { message: `\`${words.join(' ').slice(0, 60)}\` stands alone behind it: Megatron would refuse it` }
+      : { message: `\`${words.join(' ').slice(0, 60)}\` is not an argument of it: Megatron would reject it` }
   if (!flag) return { value: given.length > 1 ? given : (first ?? true) }
   if (flag.arity === 'several') return first === undefined ? { message: 'it has no value' } : { value: given }
   if (flag.arity === 'none')

@@ -86,12 +86,12 @@ function writeRamp(t: Terms, ramp: readonly Step[], once: number, term: string) 
   if (ramp.length > mostSteps)
     t.drop(
       term,
-      `the batch grows ${ramp.length} times, from ${ramp[0]?.globalBatch}; a job says at most ${mostSteps}: all steps are of the last size`,
+      `the batch grows ${ramp.length} times, from ${ramp[0]?.globalBatch}; a job has at most ${mostSteps}: all steps are of the last size`,
     )
   else if (odd)
     t.drop(
       term,
-      `${odd.globalBatch} sequences are no multiple of micro batch x dp = ${once}; all steps are of the last size`,
+      `${odd.globalBatch} sequences are not a multiple of micro batch x dp = ${once}; all steps are of the last size`,
     )
   else t.derive(term, 'training.batchRamp', ramp, `${ramp.length} smaller batches before`)
 }
@@ -101,7 +101,7 @@ function readSchedule(t: Terms, seq: number | undefined): { global: number; ramp
   const text = t.list('step-batch-size-schedule')?.join(' ')
   if (!text) return undefined
   if (t.has('global-batch-size')) {
-    t.drop('step-batch-size-schedule', 'Megatron refuses it together with --global-batch-size, which is used')
+    t.drop('step-batch-size-schedule', 'Megatron rejects it together with --global-batch-size, which is used')
     return undefined
   }
   const steps = text

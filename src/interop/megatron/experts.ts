@@ -7,7 +7,7 @@ export function readExpertsOfModel(t: Terms, ffn: number, layers: number) {
   const experts = Number(t.list(term)?.[0] ?? 1)
   if (!(experts > 1)) return t.read(term)
   if (t.reading.field('model.family') !== 'llama')
-    return t.drop(term, 'experts are a matter of the llama family (SwiGLU): dense layers instead')
+    return t.drop(term, 'experts require the llama family (SwiGLU): dense layers are used instead')
   const topK = t.whole('moe-router-topk', 1) ?? t.whole('topk', 1) ?? 2
   const width = t.whole('moe-ffn-hidden-size', 1) ?? ffn
   const moe = {
@@ -28,7 +28,7 @@ function scoring(t: Terms) {
   const scores = t.choice(
     'moe-router-score-function',
     { softmax: 'softmax', sigmoid: 'sigmoid' },
-    'the router of the job has softmax scores',
+    'softmax scores are used',
   )
   const sigmoid = scores === 'sigmoid'
   const before = t.is('moe-router-pre-softmax')
@@ -108,7 +108,7 @@ const balances: Readonly<Record<string, 'microbatch' | 'sequence' | undefined>> 
 function balanceOf(t: Terms): 'microbatch' | 'sequence' | undefined {
   const term = 'moe-router-load-balancing-type'
   const [kind, ...others] = (t.list(term) ?? ['aux_loss']).map(String)
-  if (others.length > 0) t.drop(term, `${others.join(', ')}: a job has one balance loss, ${kind}`)
+  if (others.length > 0) t.drop(term, `${others.join(', ')}: a job has one balancing loss, ${kind}`)
   if (kind === 'global_aux_loss')
     t.drop(term, 'global_aux_loss: the loss is computed per microbatch, not over the global batch')
   if (Object.hasOwn(balances, kind)) return balances[kind]

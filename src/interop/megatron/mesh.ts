@@ -53,7 +53,7 @@ function readData(t: Terms, { world, tp, pp, cp }: Mesh & { world: number }): nu
 function readContext(t: Terms): number | undefined {
   const exchange = t.whole('ds-sequence-parallel-size', 1) ?? 1
   if (exchange > 1) {
-    t.carry('ds-sequence-parallel-size', 'plan.cp', exchange, 'ranks exchange sequence for heads (Ulysses)')
+    t.carry('ds-sequence-parallel-size', 'plan.cp', exchange, 'Ulysses (all-to-all)')
     t.reading.set('plan.attention', 'ulysses')
     return exchange
   }
@@ -76,7 +76,7 @@ function readAttention(t: Terms, cp: number): void {
     return
   }
   const attention = exchanges[kind as keyof typeof exchanges]
-  if (!attention) t.drop('cp-comm-type', `${kind} is not known; keys are gathered`)
+  if (!attention) t.drop('cp-comm-type', `${kind} is not known; all-gather is used`)
   else if (t.has('cp-comm-type')) t.carry('cp-comm-type', 'plan.attention', attention)
   else
     t.reading.assume(
@@ -110,7 +110,7 @@ export function readExperts(t: Terms, { world, tp, pp, cp, dp }: Mesh): void {
     )
   else if (experts > 1 && experts % ep !== 0)
     t.refuse(term, `experts ${experts} % ep ${ep} = ${experts % ep}, must be 0`)
-  else if (ep > 1) t.carry(term, 'plan.ep', ep, `of the dp ${dp} x cp ${cp} x tp ${tp} ranks of a stage`)
+  else if (ep > 1) t.carry(term, 'plan.ep', ep, `over the dp ${dp} x cp ${cp} x tp ${tp} ranks of a stage`)
   else t.read(term)
   if (etp !== undefined) t.carry('expert-tensor-parallel-size', 'plan.etp', etp)
   else if (tp > 1)

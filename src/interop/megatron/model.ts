@@ -129,7 +129,7 @@ function readWindow(t: Terms): void {
 function readScaling(t: Terms): void {
   const factor = t.number('rope-scaling-factor')
   const positions = t.whole('original-max-position-embeddings', 1)
-  const isYarn = t.choice('rope-type', { rope: false, yarn: true }, 'positions turn as with rope') === true
+  const isYarn = t.choice('rope-type', { rope: false, yarn: true }, 'positions are used as with rope') === true
   if (t.is('use-rope-scaling'))
     t.carry(
       'use-rope-scaling',

@@ -10,7 +10,7 @@ export function readPrecision(t: Terms) {
   else if (fp16) t.carry('fp16', 'plan.precision', 'f16')
   else {
     const usual = t.defaults.value('precision')
-    if (usual === undefined) t.reading.missing('plan.precision', 'the file does not say in what it is computed')
+    if (usual === undefined) t.reading.missing('plan.precision', 'the file does not set the precision')
     else
       t.reading.assume(
         t.path('bf16'),
@@ -60,7 +60,7 @@ function readFp8(t: Terms) {
   const recipe = recipes[word as keyof typeof recipes]
   if (!recipe) return t.drop('fp8-recipe', `FP8 recipe ${word} is not supported: matmuls stay in 16 bits`)
   if (format !== 'hybrid' && format !== 'e4m3')
-    return t.drop(term, unknownValue(format, { hybrid: 0, e4m3: 0 }, 'products stay in 16 bits'))
+    return t.drop(term, unknownValue(format, { hybrid: 0, e4m3: 0 }, 'matmuls stay in 16 bits'))
   const history = { history: t.whole('fp8-amax-history-len', 1) ?? 1, margin: t.whole('fp8-margin') ?? 0 }
   const algos = { max: 'max', most_recent: 'most_recent' }
   const algo = t.choice('fp8-amax-compute-algo', algos, 'most_recent') ?? 'most_recent'

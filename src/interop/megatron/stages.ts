@@ -49,7 +49,7 @@ function readChunks(t: Terms, pp: number, layers: number | undefined): number {
   if (!Number.isInteger(found)) {
     t.refuse(
       byLayers,
-      `layers ${layers} / pp ${pp} / ${each} = ${found}, must be whole: older releases would train fewer layers`,
+      `layers ${layers} / pp ${pp} / ${each} = ${found}, must be an integer: older releases would train fewer layers`,
     )
     return 1
   }
@@ -74,7 +74,7 @@ function writeSchedule(t: Terms, chunks: number): void {
       term,
       'plan.schedule',
       pending > pp ? 'zb-h2' : 'zb-h1',
-      pending > pp ? `${pending} microbatches may be under way` : '',
+      pending > pp ? `${pending} microbatches may be in flight` : '',
     )
     t.read('zero-bubble-max-pending-backward')
   } else if (chunks > 1) t.reading.set('plan.schedule', 'interleaved')
@@ -121,7 +121,7 @@ function byRanks(t: Terms, { pp, chunks, layers, first, last }: Uneven) {
   if (![middle, of, end].every(one => Number.isInteger(one) && one >= 0) || (between === 0 && rest !== 0))
     return t.refuse(
       term,
-      `(layers ${layers} - ${first ?? 0} - ${last ?? 0}) / ${between} ranks / ${chunks} chunks = ${middle}, must be whole`,
+      `(layers ${layers} - ${first ?? 0} - ${last ?? 0}) / ${between} ranks / ${chunks} chunks = ${middle}, must be an integer`,
     )
   const ranks = Array.from({ length: pp }, (_, rank) =>
     rank === 0 && first !== undefined ? of : rank === pp - 1 && last !== undefined ? end : middle,

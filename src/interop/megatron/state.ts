@@ -51,7 +51,7 @@ function readStrategy(t: Terms, fsdp: string) {
 
 function readSequences(t: Terms, { tp }: Mesh): void {
   const asked = t.is('sequence-parallel')
-  if (asked && tp === 1) t.carry('sequence-parallel', 'plan.sequenceParallel', false, 'tp 1: Megatron switches it off')
+  if (asked && tp === 1) t.carry('sequence-parallel', 'plan.sequenceParallel', false, 'tp 1: Megatron turns it off')
   else if (t.has('sequence-parallel')) t.carry('sequence-parallel', 'plan.sequenceParallel', asked)
   else t.reading.set('plan.sequenceParallel', false)
 }
@@ -68,7 +68,7 @@ function readOverlap(t: Terms): void {
     )
   t.read('overlap-param-gather', 'tp-comm-overlap', 'overlap-p2p-communication')
   if (t.is('no-overlap-p2p-communication'))
-    t.drop('no-overlap-p2p-communication', 'a job has one word for all overlap: plan.overlap')
+    t.drop('no-overlap-p2p-communication', 'plan.overlap is one setting for all overlap')
 }
 
 function readOffload(t: Terms): void {

@@ -9,7 +9,7 @@ export function readTraining(t: Terms, batch: Batch): void {
   readClip(t)
   const seed = Number(t.word('seed') ?? t.defaults.value('seed'))
   if (t.has('seed') && Number.isInteger(seed)) t.carry('seed', 'training.seed', seed)
-  else if (t.has('seed')) t.drop('seed', `${t.word('seed')}: it is drawn when the script runs`)
+  else if (t.has('seed')) t.drop('seed', `${t.word('seed')}: it is random at each run of the script`)
   else t.usual('seed', 'training.seed')
 }
 
@@ -62,7 +62,7 @@ function readOptimizer(t: Terms) {
   } else if (/^(dist_)?muon$/i.test(kind)) {
     t.carry('optimizer', field('kind'), 'muon')
     t.numeric('muon-momentum', field('momentum'))
-  } else return t.refuse('optimizer', `${kind}: a job has adamw, sgd, muon, lamb, lion and adafactor`)
+  } else return t.refuse('optimizer', `${kind}: supported are adamw, sgd, muon, lamb, lion and adafactor`)
   t.numeric('weight-decay', field('weightDecay'))
   const lr = t.number('lr')
   if (lr === undefined) t.reading.missing(field('lr'), `${t.path('lr')} is not in the file`)
@@ -128,7 +128,7 @@ function readWarmup(t: Terms, batch: Batch, decay: number | undefined) {
   const counted = stepsIn(t, 'lr-warmup', batch)
   t.read('lr-warmup-iters', 'lr-warmup-samples', 'lr-warmup-tokens', 'lr-warmup-fraction')
   if (share !== undefined && decay === undefined)
-    return t.drop('lr-warmup-fraction', 'of how many steps is not in the file')
+    return t.drop('lr-warmup-fraction', 'the number of steps is not in the file')
   const steps = share !== undefined && decay !== undefined ? Math.round(share * decay) : counted?.steps
   if (steps === undefined) {
     t.usual('lr-warmup-iters', field)

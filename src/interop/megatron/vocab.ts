@@ -22,7 +22,7 @@ export function readVocab(t: Terms): void {
   }
   const { size, said } = tokensOf(t)
   if (size === undefined) {
-    t.reading.missing('model.vocab', 'the vocabulary size is known to the tokenizer only: set model.vocab')
+    t.reading.missing('model.vocab', 'only the tokenizer knows the vocabulary size: set model.vocab')
     return
   }
   const by = t.whole('make-vocab-size-divisible-by', 1) ?? Number(t.defaults.value('make-vocab-size-divisible-by') ?? 1)

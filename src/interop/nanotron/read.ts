@@ -19,16 +19,17 @@ const known: KeyTable = {
   'model.init_method': 'how parameters begin',
   'model.make_vocab_size_divisible_by': '',
   'optimizer.optimizer_factory.torch_adam_is_fused': '',
-  'optimizer.weight_decay_exclude_named_params': 'parameters that are not decayed; a job says training.paramGroups',
-  'parallelism.tp_linear_async_communication': 'tuning: products and collectives of tp in pieces',
-  'parallelism.tp_recompute_allgather': 'memory: what tp gathers is gathered again in the backward pass',
+  'optimizer.weight_decay_exclude_named_params': 'parameters without weight decay: set training.paramGroups',
+  'parallelism.tp_linear_async_communication': 'tuning: TP matmuls and collectives in chunks',
+  'parallelism.tp_recompute_allgather':
+    'activations gathered over tp are gathered again in the backward pass: affects memory',
   'parallelism.moe_layer_recompute': 'only experts are recomputed',
   'model.model_config.no_rope_layer': 'layers without positions',
-  'model.model_config._use_doc_masking': 'attention stays within documents; a job says data.documents',
-  'model.model_config.moe_config': 'experts as nanotron has them',
-  'model.model_config.z_loss_enabled': 'a loss on the size of logits',
+  'model.model_config._use_doc_masking': 'attention within documents: set data.documents',
+  'model.model_config.moe_config': 'expert settings of nanotron',
+  'model.model_config.z_loss_enabled': 'z-loss',
   'model.model_config.rope_seq_len_interpolation_factor': 'position interpolation: set model.ropeScaling',
-  'model.model_config.flex_attention_mask': 'a mask of its own',
+  'model.model_config.flex_attention_mask': 'a custom attention mask',
   'model.model_config.moe_capacity_factor': 'expert capacity (token dropping): set model.moe.capacity',
   ...Object.fromEntries(
     (
@@ -54,7 +55,7 @@ export const readNanotron: Reader = (text, given) => {
     readModel(r)
     r.switchedOff()
   }
-  return r.finish(known, 'nanotron refuses keys it does not know')
+  return r.finish(known, 'nanotron rejects unknown keys')
 }
 
 /** Whether activations between products are split; nanotron takes the names of its enum in both cases. */
@@ -77,7 +78,7 @@ function readMesh(r: Reading, { world }: Given): void {
       at('expert_parallel_size'),
       'plan.dp',
       dp * ep,
-      `dp ${dp * ep} = dp ${dp} x ep ${ep}: a job counts ranks of ep among those of dp`,
+      `dp ${dp * ep} = dp ${dp} x ep ${ep}: in a job, ep ranks are part of dp`,
     )
   r.world = world ?? product
   if (world !== undefined && world !== product)
@@ -121,7 +122,7 @@ function readOptimizer(r: Reading): void {
     at('weight_decay'),
     'training.paramGroups',
     { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
-    'nanotron decays norms and biases too',
+    'nanotron applies weight decay to norms and biases too',
   )
   set('learning_rate_scheduler.learning_rate', 'lr')
   set('weight_decay', 'weightDecay')
@@ -138,7 +139,12 @@ function readOptimizer(r: Reading): void {
   const precision = bits === 'float32' ? 'f32' : bits === 'bfloat16' ? (wide ? 'bf16' : 'pure-bf16') : undefined
   if (precision === undefined) r.refuse('model.dtype', `expected bfloat16 or float32, got ${dtype}`)
   r.carry('model.dtype', 'plan.precision', precision)
-  r.carry(at('accumulate_grad_in_fp32'), 'plan.precision', undefined, wide ? 'with masters in f32' : 'without masters')
+  r.carry(
+    at('accumulate_grad_in_fp32'),
+    'plan.precision',
+    undefined,
+    wide ? 'with f32 master weights' : 'without master weights',
+  )
 }
 
 function readSchedule(r: Reading): void {
@@ -176,7 +182,7 @@ function readSchedule(r: Reading): void {
   } else if (stays)
     r.drop(
       at('lr_decay_starting_step'),
-      `the learning rate stays until step ${start}; a job that says so is { kind: wsd, cooldown: ${decay}, cooldownShape: ${shapes[style]}, decaySteps: ${end} }`,
+      `constant learning rate until step ${start}; in a job: { kind: wsd, cooldown: ${decay}, cooldownShape: ${shapes[style]}, decaySteps: ${end} }`,
     )
   if (end !== steps && end > 0 && (falling || !stays))
     r.derive(at('lr_decay_steps'), 'training.lrSchedule.decaySteps', end, `the decay ends at step ${end}`)
@@ -242,7 +248,7 @@ function expertsOf(r: Reading) {
   if (!isMapping(r.raw('model.model_config.moe_config'))) return undefined
   const experts = r.whole(at('num_experts'), 1) ?? r.whole(at('num_local_experts'), 1) ?? 8
   const topK = r.whole(at('top_k'), 1) ?? r.whole(at('num_experts_per_token'), 1) ?? 2
-  r.drop('model.model_config.moe_config', 'which layers are routed, and how tokens travel, is not carried')
+  r.drop('model.model_config.moe_config', 'which layers are routed, and the dispatch settings, are dropped')
   return {
     ...{ experts, topK, ffn: r.whole(at('moe_intermediate_size'), 1) ?? 1408 },
     normalize: false,

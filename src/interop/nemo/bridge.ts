@@ -53,7 +53,7 @@ const pathsIn =
 export const readBridge: Reader = (text, given, format) => {
   const source = { framework: 'bridge', format } as const
   if (format === 'python') return ofRecipe(text, given)
-  if (format !== 'yaml' && format !== 'json') return unread(format, 'cfg', 'give run_config.yaml of a checkpoint')
+  if (format !== 'yaml' && format !== 'json') return unread(format, 'cfg', 'use run_config.yaml of a checkpoint')
   return ofTree(new Reading(source, readTree(text, 'yaml')), given)
 }
 
@@ -65,7 +65,7 @@ function ofTree(reading: Reading, given: Given): Imported {
     readActivation(reading)
     passOver(reading)
   }
-  return reading.finish({ ...known, ...told }, 'a key of Bridge that no field of a job stands for')
+  return reading.finish({ ...known, ...told }, 'a key of Bridge without a job field')
 }
 
 const told: KeyTable = Object.fromEntries(
@@ -118,7 +118,7 @@ function readActivation(r: Reading): void {
 
 /** A recipe is a program: its literals are read, and what it leaves to others is named. */
 function ofRecipe(text: string, given: Given): Imported {
-  const surely = 'or give run_config.yaml, which is in every checkpoint of its runs'
+  const surely = 'or use run_config.yaml, which is in every checkpoint'
   if (text.length > mostText) return unread('python', 'cfg', `too long for a recipe; ${surely}`)
   const names = [...functionsOf(text).keys()]
   const name = given.function ?? (names.length === 1 ? names[0] : undefined)
@@ -127,7 +127,7 @@ function ofRecipe(text: string, given: Given): Imported {
   const { value, lineOf, remarks } = followFunction(text, name, {
     ...{ given: literals(given.set), named: isPrecision },
   })
-  if (!isMapping(value)) return unread('python', name, `it returns nothing that can be read; ${surely}`)
+  if (!isMapping(value)) return unread('python', name, `its return value cannot be read; ${surely}`)
   const tree: Tree = { value, lineOf, twice: [], refused: [] }
   const reading = new Reading({ framework: 'bridge', format: 'python' }, tree)
   for (const { line, message } of remarks) reading.remark(`line ${line}`, line, message)

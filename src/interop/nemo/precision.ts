@@ -37,7 +37,7 @@ function nameUnknown(r: Reading, path: string, words: string): void {
   if (words !== '' && !known.test(words))
     r.drop(path, unknownValue(words, { bf16_mixed: 0, fp16_mixed: 0, bf16_with_fp8_mixed: 0 }, 'f32'))
   if (typeof fp8 === 'string' && !['hybrid', 'e4m3'].includes(fp8))
-    r.drop(`${path}.fp8`, unknownValue(fp8, { hybrid: 0, e4m3: 0 }, 'products stay in 16 bits'))
+    r.drop(`${path}.fp8`, unknownValue(fp8, { hybrid: 0, e4m3: 0 }, 'matmuls stay in 16 bits'))
   if (typeof recipe === 'string' && !/^(delayed|tensorwise|mxfp8|blockwise)$/.test(recipe))
     r.drop(`${path}.fp8_recipe`, unknownValue(recipe, { delayed: 0, tensorwise: 0, mxfp8: 0, blockwise: 0 }, 'delayed'))
 }

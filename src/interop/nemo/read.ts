@@ -14,14 +14,14 @@ import { resolved } from './resolve.js'
 const known: KeyTable = {
   'model.optim.sched.constant_steps':
     'constant last steps at the minimum learning rate are not supported: the decay lasts until the end',
-  'model.optim.sched.hold_steps': 'the rate stays before it falls; a job that says so is { kind: wsd }',
+  'model.optim.sched.hold_steps': 'constant before the decay; in a job: { kind: wsd }',
   'model.init_method_std': 'Lockstep initializes weights with std 0.02; no job field sets it',
   'model.use_scaled_init_method': 'Lockstep always scales the initialization of residual output layers',
   'model.apply_query_key_layer_scaling':
     'layer-index scaling of attention scores is not supported; it changes rounding only',
   'model.normalize_attention_scores': 'unscaled attention scores are not supported',
-  'model.fsdp': 'torch FSDP splits parameters',
-  'model.fsdp_*': 'how torch FSDP splits parameters',
+  'model.fsdp': 'torch FSDP shards parameters',
+  'model.fsdp_*': 'how torch FSDP shards parameters',
   'model.peft': 'LoRA: set training.lora',
   'model.transformer_block_type': 'only pre-norm blocks are supported',
   'model.ffn_dropout': 'dropout inside the feed-forward layer',
@@ -38,7 +38,7 @@ const known: KeyTable = {
   'model.optim.grad_sync_dtype': 'dtype of the gradient all-reduce: set plan.compress',
   'trainer.max_epochs': 'epochs are not supported: set training.steps',
   'trainer.max_time': 'a time limit is not supported',
-  'trainer.limit_train_batches': 'only a part of the data is seen',
+  'trainer.limit_train_batches': 'only part of the data is used',
   ...cosmeticKeys,
 }
 
@@ -84,12 +84,12 @@ export const readNemo: Reader = (text, given, format) => {
       )
     reading.switchedOff(['model.use_scaled_init_method', 'model.normalize_attention_scores'])
   }
-  return reading.finish(known, 'a key of NeMo that no field of a job stands for')
+  return reading.finish(known, 'a key of NeMo without a job field')
 }
 
 const unread = (format: 'toml' | 'log'): Imported => ({
   ...{ framework: 'nemo', format },
-  notes: [{ kind: 'refused', path: 'trainer', line: 1, message: `NeMo writes no ${format}: give its YAML file` }],
+  notes: [{ kind: 'refused', path: 'trainer', line: 1, message: `NeMo writes no ${format}: use its YAML file` }],
 })
 
 function worldOf(r: Reading): number | undefined {
@@ -101,7 +101,7 @@ function worldOf(r: Reading): number | undefined {
 function readTrainer(r: Reading): void {
   const parts = r.number('trainer.accumulate_grad_batches') ?? 1
   if (parts > 1)
-    r.refuse('trainer.accumulate_grad_batches', `NeMo accumulates by its batch sizes and refuses ${parts} here`)
+    r.refuse('trainer.accumulate_grad_batches', `NeMo accumulates by its batch sizes and rejects ${parts} here`)
   else r.cosmetic('trainer.accumulate_grad_batches')
   if (r.has('trainer.max_steps')) r.cosmetic('trainer.max_epochs')
   if (/16/.test(String(r.raw('trainer.precision') ?? '')) && booleanOf(r.raw('model.megatron_amp_O2')) !== true)
@@ -173,7 +173,7 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const norm = r.raw('model.normalization')
   if (/1p$/.test(String(norm))) r.drop('model.normalization', 'zero-centered gains are not supported: plain LayerNorm')
   if (activation.endsWith('glu') && !/^(fast-)?swiglu$/.test(activation))
-    r.drop('model.activation', `${activation}: the gate of this family is SwiGLU's`)
+    r.drop('model.activation', `${activation}: this family has SwiGLU`)
   if (activation === 'squared-relu') r.drop('model.activation', 'squared ReLU is not supported by any model family')
   else if (!/g[el]lu$|glu$/.test(activation)) r.drop('model.activation', `${activation}: this family has GELU`)
   return values

@@ -24,14 +24,14 @@ const known: KeyTable = {
 }
 
 export function readRecipe(text: string, given: Given): Imported {
-  const advice = 'or give what a run has saved of its configuration'
+  const advice = 'or use the configuration that a run has saved'
   if (text.length > mostText) return unread('recipe', `too long for a recipe; ${advice}`)
   const names = [...functionsOf(text).keys()]
   const name =
     given.function ?? (names.includes('pretrain_recipe') ? 'pretrain_recipe' : names.length === 1 ? names[0] : '')
   if (!names.includes(name)) return unread('--function', `one of ${names.slice(0, 20).join(', ') || 'none'}; ${advice}`)
   const { value, remarks, lineOf } = followFunction(text, name, { others: 'configs', given: literals(given.set) })
-  if (!isMapping(value)) return unread(name, `it returns nothing that can be read; ${advice}`)
+  if (!isMapping(value)) return unread(name, `its return value cannot be read; ${advice}`)
   const lines = text.split('\n')
   const written = (path: string) => {
     const key = path.slice(path.lastIndexOf('.') + 1)
@@ -57,7 +57,7 @@ export function readParts(r: Reading, given: Given): Imported {
     }
     readMeaning(new Terms(r, pathOf, defaultsOf(r), valuesOf(r, pathOf)), given, given.world ?? worldOf(r))
   }
-  return r.finish(known, 'a key of NeMo that no field of a job stands for')
+  return r.finish(known, 'a key of NeMo without a job field')
 }
 
 const usual: Readonly<Record<string, string | number | boolean>> = {

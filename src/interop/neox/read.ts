@@ -147,7 +147,7 @@ export const readNeox: Reader = (text, given) => {
     readAttention(reading)
     reading.seen('precision', 'activation', 'rms_norm_epsilon', 'mlp_multiple_of')
   }
-  return reading.finish(known, 'a key of GPT-NeoX that no field of a job stands for')
+  return reading.finish(known, 'a key of GPT-NeoX without a job field')
 }
 
 /** The global batch follows from the other two; 0 pipelines are one stage. */
@@ -176,7 +176,7 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
   const half = r.choice(
     'precision',
     { bfloat16: 'bf16', fp16: 'fp16', fp32: undefined },
-    'what bf16 and fp16 say counts',
+    'bf16 and fp16 take precedence',
   )
   if (half !== undefined) values.set(half, true)
   const activation = String(r.raw('activation') ?? 'gelu')

@@ -10,7 +10,7 @@ const known: KeyTable = {
   'model.use_flash_attention': '',
   'model.use_fused_adam': '',
   'model.dtype': 'picotron does not read it: bfloat16 throughout on a GPU, float32 on a CPU',
-  'training.num_samples': 'the number of samples that are read',
+  'training.num_samples': 'number of samples to read',
   'training.max_tokens': 'training ends after this number of tokens',
   dataset: 'set data.source',
   checkpoint: '',
@@ -37,7 +37,7 @@ function readMesh(r: Reading, { world }: Given): void {
   const sizes = (['tp', 'cp', 'pp', 'dp'] as const).map(axis => {
     const path = `distributed.${axis}_size`
     const size = r.whole(path, 1)
-    if (size === undefined) r.assume(path, `plan.${axis}`, 1, 'picotron has no default: 1')
+    if (size === undefined) r.assume(path, `plan.${axis}`, 1, 'picotron has no default; 1 is used')
     else r.carry(path, `plan.${axis}`, size)
     return size ?? 1
   })
@@ -56,7 +56,7 @@ function readMesh(r: Reading, { world }: Given): void {
   r.assume('distributed', 'plan.rankOrder', 'tp-cp-ep-pp-dp', 'rank order of picotron: tp, cp, pp, dp')
   r.assume('distributed', 'plan.zero', 0, 'picotron has no ZeRO')
   if ((sizes[1] ?? 1) > 1)
-    r.assume('distributed.cp_size', 'plan.attention', 'ring', 'picotron sends keys round, in order')
+    r.assume('distributed.cp_size', 'plan.attention', 'ring', 'ring attention, contiguous shards')
   if ((sizes[1] ?? 1) > 1) r.set('plan.zigzag', false)
 }
 
@@ -74,7 +74,7 @@ function readTraining(r: Reading): void {
     'training',
     'training.paramGroups',
     { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
-    'norms are decayed too',
+    'weight decay applies to norms too',
   )
 }
 
@@ -85,7 +85,7 @@ function readModel(r: Reading, { model }: Given): void {
   const name = r.word('model.name')
   if (!given) {
     if (typeof model === 'string') return
-    r.missing('model', `the widths are in the configuration of ${name ?? 'the model'}: --model config.json`)
+    r.missing('model', `the sizes are in the config of ${name ?? 'the model'}: --model config.json`)
     for (const key of ['name', ...counts])
       if (r.has(`model.${key}`)) r.drop(`model.${key}`, 'the rest of the model is missing')
     return

@@ -183,7 +183,7 @@ class Follower {
     if (Object.keys(named).length > 0) return named
     if (positional.length === 1 && typeof positional[0] === 'string') return positional[0]
     if (positional.length === 0 && this.#isName(name)) return name.slice(name.lastIndexOf('.') + 1)
-    this.remarks.push({ line: this.#line, message: `what ${name}() sets is not in the file` })
+    this.remarks.push({ line: this.#line, message: `the settings of ${name}() are not in the file` })
     return positional.find(isMapping) ?? {}
   }
 }

@@ -51,7 +51,7 @@ function follow(words: readonly string[], at: number, line: number, runner: Runn
   const path = words[at] ?? ''
   const text = isUnknown(path) ? undefined : (state.files.get(path) ?? state.read(path))
   if (text === undefined) {
-    state.remark(line, `${state.shown(path)} is not followed: it is not here`)
+    state.remark(line, `${state.shown(path)} cannot be followed: there is no such file`)
     return undefined
   }
   if (words[0] === 'sbatch') state.sbatch.push(words.slice(1, at).join(' '))

@@ -24,7 +24,7 @@ class Parser extends Lexer {
       if (this.c.done) break
       this.remarks.push({
         line: this.c.line,
-        message: `\`${this.c.text.slice(this.c.at, this.c.at + 20).split('\n')[0]}\` stands alone`,
+        message: `\`${this.c.text.slice(this.c.at, this.c.at + 20).split('\n')[0]}\` is not expected here`,
       })
       this.skipLine()
     }

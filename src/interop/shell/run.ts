@@ -127,13 +127,13 @@ export class Runner {
           const holds = this.#script(condition)
           if (holds === true) return this.#script(body)
           if (holds === undefined)
-            state.remark(condition[0]?.line ?? command.line, 'not known whether this holds: taken as not')
+            state.remark(condition[0]?.line ?? command.line, 'condition is unknown: assumed false')
         }
         return command.rest ? this.#script(command.rest) : true
       }
       case 'case': {
         const subject = textOf(command.subject, state)
-        if (isUnknown(subject)) state.remark(command.line, 'not known which case this is')
+        if (isUnknown(subject)) state.remark(command.line, 'the value of this case is unknown')
         const arm = command.arms.find(({ patterns }) => patterns.some(one => matches(textOf(one, state), subject)))
         return arm ? this.#script(arm.body) : true
       }
@@ -261,7 +261,7 @@ export class Runner {
   /** Nobody has launched anything yet: what ends the script here is what it lacks, so it is read on. */
   exit(line: number): Truth {
     if (this.state.launches.length > 0) this.leave('exit')
-    this.state.remark(line, 'the script would end here; it is read on')
+    this.state.remark(line, 'the script would end here; reading continues')
     return undefined
   }
 }
@@ -272,7 +272,7 @@ const nothing: Builtin = () => true
 const source: Builtin = (runner, [path = '', ...args], line) => {
   const text = isUnknown(path) ? undefined : (runner.state.files.get(path) ?? runner.state.read(path))
   if (text !== undefined) return runner.other(text, args.length > 0 ? args : undefined)
-  runner.state.remark(line, `${runner.state.shown(path)} is not followed: it is not here`)
+  runner.state.remark(line, `${runner.state.shown(path)} cannot be followed: there is no such file`)
   return undefined
 }
 

@@ -22,7 +22,7 @@ export function substituted(
   state.spend(10)
   const asked = text.trim()
   if (countsDevices.test(asked) && /device_count|wc\s+-l|query-gpu=count/.test(asked)) {
-    state.remark(line, `\`${asked}\` is taken as ${usualDevices}: devices of a node`)
+    state.remark(line, `\`${asked}\` is assumed to be ${usualDevices}: devices of a node`)
     return String(usualDevices)
   }
   const printed = state.within(() => {

@@ -60,8 +60,8 @@ export function keysOf(r: Reading): Keys {
     dealt: (reading, layers, stages) => (counted ? dealtAsOne(reading, layers, stages) : dealtInside(layers, stages)),
     rule: split =>
       counted
-        ? `embedding and head count as layers: ${split.join(' ')}`
-        : `stages in the middle take what is left over: ${split.join(' ')}`,
+        ? `embedding and head are counted as layers: ${split.join(' ')}`
+        : `middle stages get the remaining layers: ${split.join(' ')}`,
   }
 }
 

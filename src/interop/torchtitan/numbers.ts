@@ -25,14 +25,14 @@ export function readNumbers(r: Reading, keys: Keys): void {
 function readOptimizer(r: Reading, keys: Keys): number {
   const name = r.word('optimizer.name') ?? 'AdamW'
   if (!/^adamw?$/i.test(name)) {
-    r.drop('optimizer.name', `a job has no optimizer ${name}`)
+    r.drop('optimizer.name', `optimizer ${name} is not supported`)
     r.missing('training.optimizer', `${name} has no counterpart`)
   } else
     r.carry(
       'optimizer.name',
       'training.optimizer.kind',
       'adamw',
-      /^adam$/i.test(name) ? 'Adam adds the decay to the gradient' : '',
+      /^adam$/i.test(name) ? 'Adam: weight decay is added to the gradient' : '',
     )
   if (/^adam$/i.test(name)) r.set('training.optimizer.coupled', true)
   const set = (key: string, field: string, usual: number): number => {
@@ -52,7 +52,7 @@ function readOptimizer(r: Reading, keys: Keys): number {
     'optimizer',
     'training.paramGroups',
     { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
-    'torchtitan decays norms and biases too',
+    'torchtitan applies weight decay to norms and biases too',
   )
   return lr
 }
@@ -77,7 +77,7 @@ function readSchedule(r: Reading, keys: Keys, { lr, steps }: { lr: number; steps
       'lr_scheduler.decay_ratio',
       'training.lrSchedule.cooldown',
       plain ? undefined : decay,
-      plain ? '' : `the last ${decay} of ${steps} steps fall`,
+      plain ? '' : `the last ${decay} of ${steps} steps decay`,
     )
   if (!plain) r.set('training.lrSchedule.cooldown', Math.max(0, decay))
   if (!plain) r.set('training.lrSchedule.cooldownShape', shapes[type])
@@ -144,11 +144,11 @@ function readFloat8(r: Reading): void {
       'FP8 matmuls of linear layers; the list of excluded layers is dropped',
     )
   for (const path of ['float8.enable_fsdp_float8_all_gather', 'quantize.linear.float8.enable_fsdp_float8_all_gather'])
-    if (r.bool(path)) r.drop(path, 'parameters are gathered in 8 bits; a job gathers them in bf16')
+    if (r.bool(path)) r.drop(path, 'FP8 all-gather is not supported: parameters are gathered in bf16')
   for (const path of ['float8.recipe_name', 'quantize.linear.float8.recipe_name'])
-    if (r.has(path)) r.drop(path, `recipe ${r.word(path)}: a job scales a tensor, or blocks of it`)
+    if (r.has(path)) r.drop(path, `recipe ${r.word(path)}: Lockstep scales per tensor or per block`)
   for (const path of ['float8.filter_fqns', 'quantize.linear.float8.filter_fqns'])
-    if ((r.list(path) ?? []).length > 0) r.drop(path, 'layers that stay in bf16; in a job the head does')
+    if ((r.list(path) ?? []).length > 0) r.drop(path, 'layers that stay in bf16: in Lockstep only the head does')
   r.cosmetic(...sections.slice(0, 3))
 }
 
@@ -162,9 +162,9 @@ function readRecompute(r: Reading): void {
   }
   const what =
     option === 'op'
-      ? 'attention, every second product and what was sent are kept'
+      ? 'attention, every second matmul and received tensors are saved'
       : `every layer whose index ${option} divides is recomputed`
-  if (mode === 'selective') r.drop(path, `${what}: a job computes the same again in every layer`)
+  if (mode === 'selective') r.drop(path, `${what}: Lockstep recomputes the same in every layer`)
   else if (mode === 'memory_budget') r.drop(path, 'the compiler chooses what to recompute')
   else r.refuse(path, `expected none, selective, full or memory_budget, got ${mode}`)
 }

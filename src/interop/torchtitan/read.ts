@@ -25,20 +25,20 @@ export const known: KeyTable = {
   'training.gc_debug': '',
   'training.enable_fused_rmsnorm': '',
   'training.deterministic': '',
-  'training.enable_cpu_offload': 'parameters, gradients and states live on the host',
+  'training.enable_cpu_offload': 'parameters, gradients and optimizer state are offloaded to the host',
   'training.enable_loss_parallel': '',
   'training.disable_loss_parallel': '',
   'parallelism.disable_loss_parallel': '',
   'parallelism.enable_compiled_autograd': '',
   'parallelism.enable_async_tensor_parallel':
-    'products and collectives of tp in pieces; a job overlaps what is in one piece',
+    'async TP (matmuls and collectives in chunks): Lockstep overlaps without chunking',
   'experimental.enable_async_tensor_parallel':
-    'products and collectives of tp in pieces; a job overlaps what is in one piece',
-  'parallelism.module_fqns_per_model_part': 'modules of each stage by name; a job says plan.layers',
+    'async TP (matmuls and collectives in chunks): Lockstep overlaps without chunking',
+  'parallelism.module_fqns_per_model_part': 'modules of each stage by name: set plan.layers',
   'parallelism.pipeline_parallel_expert_parallel_overlap': '',
   'parallelism.expert_parallel_comm_backend': '',
   'optimizer.implementation': '',
-  'optimizer.early_step_in_backward': 'parameters are updated during the backward pass: memory',
+  'optimizer.early_step_in_backward': 'optimizer in backward is not supported: affects memory',
   'optimizer.fused': '',
   'model.*': '',
   'activation_checkpoint.*': '',
@@ -51,7 +51,7 @@ export const readTorchtitan: Reader = (text, given, format) => {
     overridden(readTree(text, format === 'json' ? 'json' : 'toml'), given.args ?? []),
   )
   if (!r.refused) readConfig(r, given)
-  return r.finish(known, 'torchtitan refuses keys it does not know')
+  return r.finish(known, 'torchtitan rejects unknown keys')
 }
 
 /** A Python registry: the function that is asked for, as far as it says things itself. */
@@ -63,13 +63,16 @@ function ofRegistry(text: string, given: Given): Imported {
   if (!found) {
     const r = new Reading(source, { value: {}, lineOf: () => 1, twice: [], refused: [] })
     const which = `--function names one (${names.slice(0, 4).join(', ')})`
-    r.refuse('model_spec', `a Python program, which is not run: ${which}; or give what --debug.save_config_file saves`)
+    r.refuse(
+      'model_spec',
+      `a Python program, which is not executed: ${which}; or use the file that --debug.save_config_file writes`,
+    )
     return r.finish()
   }
   const r = new Reading(source, overridden(found.tree, given.args ?? []))
   readConfig(r, given)
   found.explain(r)
-  return r.finish(known, 'torchtitan refuses keys it does not know')
+  return r.finish(known, 'torchtitan rejects unknown keys')
 }
 
 /** `--section.key value`, `--section.key=value`, and booleans as `--section.key` or `--section.no_key`. */
@@ -163,7 +166,7 @@ function readMesh(r: Reading, keys: Keys, { world }: Given): Mesh | undefined {
     if (r.has(keys.of(names[i]))) r.carry(keys.of(names[i]), field, [tp, pp, cp][i])
   const replicateKey = keys.of('data_parallel_replicate_degree')
   if (replicate > 1 && shard > 1)
-    r.drop(replicateKey, `state is split over ${shard} of the ${dp} data ranks; a job splits it over all`)
+    r.drop(replicateKey, `state is sharded over ${shard} of the ${dp} data ranks; Lockstep shards it over all`)
   else if (r.has(replicateKey)) r.carry(replicateKey, 'plan.dp', undefined)
   readSequence(r, keys, tp, cp)
   return { tp, pp, cp, dp, shard }
@@ -227,7 +230,7 @@ function readBatch(r: Reading, keys: Keys, { pp, dp }: Mesh): void {
   if (pp > 1 && steps > 1)
     r.drop(
       'training.global_batch_size',
-      `the pipeline drains after each of ${steps} accumulation steps; a job has one long pipeline`,
+      `the pipeline drains after each of ${steps} accumulation steps; Lockstep runs one pipeline per step`,
     )
 }
 
@@ -243,7 +246,7 @@ function piecesOf(r: Reading, keys: Keys, { pp, local }: { pp: number; local: nu
   const pieces = early ? (r.whole(old, 1) ?? pp) : local / (r.whole(path, 1) ?? 1)
   const key = early ? old : path
   if (!Number.isInteger(pieces) || local % pieces !== 0) {
-    r.refuse(key, `a local batch of ${local} cannot be cut so`)
+    r.refuse(key, `a local batch of ${local} cannot be split that way`)
     return undefined
   }
   r.carry(
@@ -262,7 +265,7 @@ function readSharding(r: Reading, keys: Keys, { pp, cp, shard }: Mesh): void {
     keys.of('data_parallel_shard_degree'),
     'plan.zero',
     split ? 3 : 0,
-    split ? 'FSDP2 splits parameters, gradients and states' : 'nothing to shard with one rank',
+    split ? 'FSDP2 shards parameters, gradients and optimizer state' : 'nothing to shard with one rank',
   )
   const path = keys.of('fsdp_reshard_after_forward')
   const word = r.word(path) ?? 'default'
@@ -283,7 +286,7 @@ function readSharding(r: Reading, keys: Keys, { pp, cp, shard }: Mesh): void {
       'training.enable_cpu_offload',
       'plan.offload',
       { optimizer: 'host', parameters: 'host' },
-      'parameters, gradients and states live on the host',
+      'parameters, gradients and optimizer state are offloaded to the host',
     )
 }
 
@@ -292,7 +295,7 @@ function readModel(r: Reading, { model: given }: Given): number | undefined {
   const name = r.word('model.name')
   const flavor = r.word('model.flavor') ?? 'debugmodel'
   if (given !== undefined || name === undefined) {
-    if (name !== undefined) r.drop('model', '--model was given in its place')
+    if (name !== undefined) r.drop('model', '--model overrides it')
     return modelGiven({ model: given })?.layers
   }
   const model = modelOf(name, flavor)
@@ -302,7 +305,7 @@ function readModel(r: Reading, { model: given }: Given): number | undefined {
       'model.name',
       flavors.length > 0
         ? `flavor ${flavor} is none of ${flavors.join(', ')}`
-        : `the sizes of ${name} ${flavor} are not known to Lockstep`,
+        : `the sizes of ${name} ${flavor} are unknown to Lockstep`,
     )
     return undefined
   }

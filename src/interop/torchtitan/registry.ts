@@ -93,7 +93,7 @@ function explain(r: Reading, { remarks, lineOf }: Followed, { batch, spec, other
       r.remark(
         'model_spec.converters',
         lineOf('model_spec'),
-        `${Object.keys(without(converter)).join(', ')}: which layers stay as they are is not carried`,
+        `${Object.keys(without(converter)).join(', ')}: the list of excluded layers is dropped`,
       )
   for (const key of Object.keys(without(others)))
     if (key !== 'lr_scheduler' && key !== 'compile') r.remark(key, lineOf(key), '', 'cosmetic')

@@ -31,7 +31,7 @@ export function readStages(r: Reading, keys: Keys, pp: number, layers: number | 
   const word = r.word(at) ?? '1F1B'
   const found = schedules[word.toLowerCase().replaceAll('_', '')]
   if (!found) {
-    r.refuse(at, `a job has no schedule ${word}`)
+    r.refuse(at, `schedule ${word} is not supported`)
     return
   }
   const [name, many] = found
@@ -40,13 +40,13 @@ export function readStages(r: Reading, keys: Keys, pp: number, layers: number | 
   const stages = stagesOf(r, keys, { pp, many, layers })
   if (stages === undefined) return
   if (stages > mostStages) {
-    r.refuse(at, `${stages} stages are too many`)
+    r.refuse(at, `${stages} stages exceed the limit of ${mostStages}`)
     return
   }
   r.derive(at, 'plan.chunks', stages / pp, `${stages} stages on pp ${pp}: ${stages / pp} each`)
   const points = keys.of('pipeline_parallel_split_points')
   const split = layers === undefined ? undefined : (splitAt(r, points, layers) ?? keys.dealt(r, layers, stages))
-  if (split === undefined) r.drop(points, 'the split of layers follows from the model')
+  if (split === undefined) r.drop(points, 'the split of layers depends on the model')
   else r.derive(r.has(points) ? points : at, 'plan.layers', split, keys.rule(split))
 }
 
