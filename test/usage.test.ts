@@ -79,7 +79,7 @@ describe('usage errors', () => {
     const alike = await lockstep('train job.yaml --every-snapshot 2'.split(' '), files)
     match(
       alike.err,
-      /unknown option --every-snapshot; did you mean `--hash-every`, `--replay-every` or `--snapshot-every`\?\n/,
+      /unknown option --every-snapshot; did you mean `--hash-every`, `--replay-every` or\s+`--snapshot-every`\?\n/,
     )
     const none = await lockstep('train job.yaml --zzzzzz'.split(' '), files)
     match(none.err, /^error: unknown option --zzzzzz\nRun `lockstep train --help` /)

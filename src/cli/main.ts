@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { error, FileError, type Problem, ProblemsError, shorten } from '../base/index.js'
+import { error, FileError, type Problem, ProblemsError, shorten, wrapped } from '../base/index.js'
 import { foundJob } from './files/found-job.js'
 import { globalOptions, withGlobalOptions } from './global-options.js'
 import { type Io, processIo } from './io.js'
@@ -42,7 +42,7 @@ async function runWith(line: readonly string[], io: Io): Promise<number> {
     const renamed = withNewOptions(program, asked, note)
     const { words, problems } = readLine(program, renamed, command => foundJob(command, renamed, io))
     if (problems.length > 0) {
-      io.err(`${problems.map(problem => `error: ${problem}\n`).join('')}${hintFor(words)}\n`)
+      io.err(`${problems.flatMap(problem => wrapped(`error: ${problem}`)).join('\n')}\n${hintFor(words)}\n`)
       return json ? failedJson(usageErrors(problems), io, 2) : 2
     }
     await program.parseAsync([...words], { from: 'user' })

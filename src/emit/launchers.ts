@@ -111,8 +111,11 @@ fi
 # 2: refused before any rank was started, and said so.
 if [ "$status" -ne 0 ] && [ "$status" -ne 2 ]; then
   FIRST=$((NODE_RANK * PER_NODE))
-  echo "lockstep: node $NODE_RANK (ranks $FIRST to $((FIRST + PER_NODE - 1))): torchrun ended with exit code $status;" \\
-    "if no rank reported an error, a node of $NNODES did not arrive at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s" >&2
+  WHO="node $NODE_RANK (ranks $FIRST to $((FIRST + PER_NODE - 1)))"
+  LATE="if no rank reported an error, a node of $NNODES did not arrive at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s"
+  if [ "$NNODES" -eq 1 ]; then echo "lockstep: torchrun ended with exit code $status"
+  else echo "lockstep: $WHO: torchrun ended with exit code $status; $LATE"
+  fi >&2
 fi
 exit "$status"
 `

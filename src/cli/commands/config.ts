@@ -1,5 +1,5 @@
 /** lockstep config: the fields of a job or a cluster file, as the schemas have them. */
-import { didYouMean, error, type FieldReference, ProblemsError, wrapped } from '../../base/index.js'
+import { error, type FieldReference, nearest, ProblemsError, wrapped } from '../../base/index.js'
 import { clusterFields, clusterSchema } from '../../cluster/index.js'
 import { jobFields, jobSchema, pathToday } from '../../plan/index.js'
 import type { Io } from '../io.js'
@@ -38,13 +38,13 @@ function chosen(fields: readonly FieldReference[], path: string | undefined): re
   if (found.length > 0) return found
   const paths = [...new Set(fields.map(field => field.path))]
   // By its last word too: who asks for `tp` means plan.tp.
-  const named = paths.find(known => known.split('.').at(-1) === path)
+  const meant = paths.find(known => known.split('.').at(-1) === path) ?? nearest(path, paths)
   throw new ProblemsError([
     error(
       'schema/key',
       path,
       'there is no such field',
-      named ? `did you mean \`${named}\`?` : didYouMean(path, paths.filter(p => !p.includes('[')).slice(0, 40)),
+      meant === undefined ? 'run the command without a field for the list' : `did you mean \`${meant}\`?`,
     ),
   ])
 }

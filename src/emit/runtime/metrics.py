@@ -80,13 +80,14 @@ class Metrics:
 
 
 def last_step(path: str) -> int:
-    """The last step among complete lines."""
+    """The step of the last complete line that records one. A folder may have lines of an earlier run, with later steps."""
     last = 0
     if os.path.exists(path):
         with open(path) as file:
             for line in file:
                 try:
-                    last = max(last, json.loads(line)["step"])
+                    record = json.loads(line)
+                    last = last if "event" in record else record["step"]
                 except (ValueError, KeyError, TypeError):
                     continue
     return last
