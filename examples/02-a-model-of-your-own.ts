@@ -5,10 +5,10 @@ import {
   compile,
   defineModel,
   inputsOf,
-  makeSchedule,
   normal,
   ones,
   Plan,
+  scheduleOf,
   syntheticData,
   Training,
   zeros,
@@ -43,12 +43,7 @@ for (const input of [
   { dp: 2, pp: 2, zero: 3, microbatches: 4, schedule: 'zb-h1' },
 ] as const) {
   const plan = Plan.parse(input)
-  const schedule = makeSchedule(plan.schedule as 'zb-h1', {
-    ranks: plan.pp,
-    chunks: plan.chunks,
-    microbatches: plan.microbatches,
-  })
-  const program = compile({ model: gated(8 / plan.microbatches), plan, training, schedule })
+  const program = compile({ model: gated(8 / plan.microbatches), plan, training, schedule: scheduleOf(plan) })
   const machine = boot(program, { seed: 1, precision: 'f64' })
   const losses = [0, 1, 2].map(step => {
     const inputs = syntheticData(inputsOf(program), 16, 1)(0)
