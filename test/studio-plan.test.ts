@@ -3,6 +3,7 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
+import { showBytes, showPercent } from '../src/base/index.js'
 import { later } from './families.js'
 import { lockstep } from './memory-io.js'
 import { inChromium, studioPages, type Watched } from './studio-page.js'
@@ -111,6 +112,11 @@ for (const [title, { link, job, cluster }] of Object.entries(cases))
     const heaviest = Math.max(...stages.map(({ arena }) => arena))
     equal(numbers.bytes, heaviest)
     ok(await page.$('[data-figure="step"]'))
+    await page.waitForSelector('.advice small:has-text("Simulated")')
+    const why = await page.$$eval('.why li', items => items.map(({ textContent }) => textContent ?? '').join('\n'))
+    const bubble = showPercent(simulated.bubble.mean)
+    if (/pp\d/.test(link)) ok(why.includes(`the bubble takes ${bubble} of the step`), `${bubble}: ${why}`)
+    ok(why.includes(`${showBytes(heaviest)} per rank`), why)
   })
 
 const small = 'model=llama2-7b&on=h100*16&seq=1024&batch=16&plan=tp2.sp.pp2.dp4.z1.m4.1f1b.bf16'

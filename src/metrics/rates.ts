@@ -26,6 +26,9 @@ export interface Rates {
   readonly dollars?: number
 }
 
+/** Model FLOP/s utilization: FLOPs, or FLOP/s, over what the devices could do. */
+export const mfuOf = (flops: number, possible: number): number => flops / possible
+
 /** Tokens/s, MFU, HFU and cost of a step that takes `seconds`. */
 export function ratesOf(seconds: number, work: StepWork): Rates {
   const { devices, tokens, modelFlops, recomputedFlops = 0, peak, price } = work
@@ -33,8 +36,8 @@ export function ratesOf(seconds: number, work: StepWork): Rates {
   const tokensPerSecond = tokens / seconds
   return {
     tokensPerSecond,
-    mfu: modelFlops / possible,
-    hfu: (modelFlops + recomputedFlops) / possible,
+    mfu: mfuOf(modelFlops, possible),
+    hfu: mfuOf(modelFlops + recomputedFlops, possible),
     flopsPerDevice: modelFlops / (devices * seconds),
     ...(price !== undefined && { dollars: (1e9 / tokensPerSecond / 3600) * devices * price }),
   }

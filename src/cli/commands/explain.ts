@@ -97,7 +97,7 @@ function asText(
   load: RankLoad | undefined,
   { io, out }: { io: Io; out?: string | undefined },
 ): string {
-  const { job, request, plan, fit, neighbours, choices, impossible } = explained
+  const { job, request, plan, fit, scale, neighbours, choices, impossible } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, hfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -113,7 +113,7 @@ function asText(
     `${bold(job.name ? printable(job.name) : `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, modeled for ${software.name}`,
     showPlan(plan.split),
     '',
-    `${bold(`${showSeconds(plan.estimate.step)}/step`)} (${basisOf(explained)}), ${scaled(tokensPerSecond)} tokens/s, MFU ${showPercent(mfu)}, HFU ${showPercent(hfu)}, ${showGiB(plan.bytes)} per rank`,
+    `${bold(`${showSeconds(plan.estimate.step)}/step`)} (${basisOf(explained)}), ${scaled(tokensPerSecond)} tokens/s, ${scale === 1 ? 'predicted ' : ''}MFU ${showPercent(mfu)}, HFU ${showPercent(hfu)}, ${showGiB(plan.bytes)} per rank`,
     ...elsewhereLine(explained).map(dim),
     ...bestLines(explained, { bold, out }),
     ...fitSentence(request, plan, fit)

@@ -32,10 +32,10 @@ function asText(planning: Planning, { strong, weak, amdahl }: Scaling, io: Io): 
   return [
     headline(planning, bold),
     '',
-    `${bold('Strong scaling')} (same global batch)`,
+    `${bold('Strong scaling')} (same global batch, estimated)`,
     ...curve(strong),
     '',
-    `${bold('Weak scaling')} (global batch grows with the devices)`,
+    `${bold('Weak scaling')} (global batch grows with the devices, estimated)`,
     ...curve(weak),
     '',
     ...(amdahl ? [`${bold("Amdahl's limit")}: ${limit(amdahl)}`] : []),

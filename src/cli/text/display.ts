@@ -2,6 +2,7 @@
 
 import { duration, scaled, showPercent, showTime } from '../../base/index.js'
 import { type HealthEvent, type StepLine, showEvent } from '../../health/index.js'
+import { mfuOf } from '../../metrics/index.js'
 import type { Job } from '../../plan/index.js'
 import { curveText, laneLetters, lanesText } from '../../report/index.js'
 import type { Shares, Span } from '../../trace/index.js'
@@ -190,7 +191,7 @@ const numbersOf = (record: StepLine, peak: number | undefined): string[] => {
     ...shortNumbers(record),
     `${showTime(seconds)}/step`,
     ...known(flopsPerSecond, rate => `${scaled(rate, ' ')}FLOP/s`),
-    ...known(peak && flopsPerSecond && flopsPerSecond / peak, share => `MFU ${percent(share)}`),
+    ...known(peak && flopsPerSecond && mfuOf(flopsPerSecond, peak), share => `MFU ${percent(share)}`),
     ...(shares ? sharesText(shares) : []),
   ]
 }

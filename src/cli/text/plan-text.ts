@@ -173,11 +173,22 @@ function whySections({ listed, found }: Answer, { reading, neighbours, sensitivi
   const { step, parts } = simulated ?? best.estimate
   return [
     ...section(bold('Why this plan'), indent(readingLines(reading))),
-    ...section(`${bold('Time breakdown')}${simulated ? ' (simulated)' : ''}`, indent(partsLines(step, parts))),
+    ...section(
+      `${bold('Time breakdown')} (${simulated ? 'simulated, mean over ranks' : 'estimated, busiest rank'})`,
+      indent([...partsLines(step, parts), ...bubbleLines(listed[0])]),
+    ),
     ...section(`${bold('With one decision changed')}${byPrice}`, indent(neighbourLines(neighbours))),
     ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
   ]
 }
+
+/** The other bubble, of a pipeline. */
+const bubbleLines = ({ plan: { split }, simulated }: RankedPlan): string[] =>
+  simulated && split.pp > 1
+    ? [
+        `the bubble is ${showPercent(simulated.bubble.mean)}, ${showPercent(simulated.bubble.criticalPath)} on the critical path`,
+      ]
+    : []
 
 const barWidth = 40
 

@@ -1,6 +1,7 @@
 /** The summary of a run: its steps and losses, its speed and where the time went. */
 
 import { counted, duration, scaled, showPercent, showTime } from '../../base/index.js'
+import { mfuOf } from '../../metrics/index.js'
 import { flopsDefinitionOf, windowOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import type { Shares } from '../../trace/index.js'
@@ -95,7 +96,7 @@ export function summaryOf(job: Job, totals: RunTotals, behind: number, peak?: nu
   const which = behind > 0 ? `${behind + 1} to ${last.step}` : `${last.step}`
   return [
     `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(totals)}${held ? `, validation loss ${held.loss.toFixed(4)} after step ${held.step}` : ''}`,
-    `${showTime(seconds / totals.steps)}/step, ${scaled(totals.tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`}`,
+    `${showTime(seconds / totals.steps)}/step, ${scaled(totals.tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(mfuOf(flops, peak))}`}`,
     `  FLOP/s count ${definitionFor(job)}`,
     ...sharesText(job, totals),
     ...skipsText(totals),
