@@ -1,6 +1,6 @@
 /** lockstep doctor: diagnoses a run and suggests fixes. */
 import { join } from 'node:path'
-import { counted, ProblemsError, showPercent, showTime } from '../../base/index.js'
+import { counted, ProblemsError, showPercent, showTime, wrapped } from '../../base/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Diagnosis, diagnose } from '../../doctor/index.js'
 import { readRun, showEvent } from '../../health/index.js'
@@ -36,9 +36,11 @@ function textOf({ steps, seconds, predicted, parts, findings }: Diagnosis): stri
   )
   return [
     steps === 0 ? 'No step was completed.' : `${counted(steps, 'step')}, ${showTime(seconds)}/step${against}`,
-    ...(spent.length > 0 ? [`predicted time: ${spent.join(', ')}`] : []),
+    ...(spent.length > 0 ? wrapped(`predicted time: ${spent.join(', ')}`) : []),
     '',
-    ...(findings.length === 0 ? ['No problems found.'] : findings.map((one, i) => `${i + 1}. ${showEvent(one)}`)),
+    ...(findings.length === 0
+      ? ['No problems found.']
+      : findings.flatMap((one, i) => wrapped(`${i + 1}. ${showEvent(one)}`, undefined, '   '))),
     '',
   ].join('\n')
 }
