@@ -102,9 +102,17 @@ test('a plan that cannot be simulated is left out and named; the others are list
 })
 
 test('programs of very many calls are not compiled: said with what would help', () => {
-  const constraints = ['microbatch=1', 'dp=1']
-  const request = requestOf({ devices: 8, batch: 65_536, software: 'lockstep', constraints })
+  const constraints = ['microbatch=1', 'pp=64', 'schedule=1f1b']
+  const request = requestOf({ devices: 64, layers: 126, batch: 4096, software: 'lockstep', constraints })
   throws(() => findPlans(request, options), /layer calls per step: they were not compiled[\s\S]*microbatches<=\d+/)
+})
+
+test('steps of very many microbatches are planned: they repeat themselves', () => {
+  const constraints = ['microbatch=1', 'dp=1', 'pp=1']
+  const of = (batch: number) => findPlans(requestOf({ devices: 8, batch, software: 'lockstep', constraints }), options)
+  const [many, more] = [of(1024), of(65_536)].map(({ listed }) => listed[0])
+  ok(Math.abs(more.simulated!.step / many.simulated!.step / 64 - 1) < 0.01)
+  ok(more.simulated!.fits)
 })
 
 test('other software has no program: it is priced alone', () => {

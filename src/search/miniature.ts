@@ -67,7 +67,6 @@ const anyPipeline = {
   pp: 1,
   schedule: '1f1b',
   chunks: 1,
-  microbatches: 1,
   layers: [],
 } as const satisfies Partial<Split>
 

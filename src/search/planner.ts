@@ -21,13 +21,13 @@ import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js
 import {
   asSimulated,
   bestOfEachFirst,
-  callsOfPlan,
   canSimulate,
   type FailedPlan,
   hasFailed,
   type OutlinedPlan,
   PlanSimulator,
   type SimulatedPlan,
+  simulatedCalls,
 } from './simulated.js'
 
 /** The result of `findPlans`. */
@@ -209,7 +209,7 @@ class Planner {
   }
 
   #isShort(plan: Priced): boolean {
-    if (callsOfPlan(this.#request.shape, plan.split) <= mostCalls) return true
+    if (simulatedCalls(this.#request.shape, plan.split) <= mostCalls) return true
     this.#tooLong.add(plan)
     return false
   }
@@ -220,7 +220,7 @@ class Planner {
     for (const plan of plans) {
       done++
       if (race.isLost(plan)) continue
-      calls += callsOfPlan(this.#request.shape, plan.split)
+      calls += simulatedCalls(this.#request.shape, plan.split)
       if (calls > mostOutlined && this.#outlined.length > 0) return
       const share = Math.max(done / plans.length, calls / mostOutlined)
       const outcome = yield* asPart(before, share, this.#simulator.outlining(plan))
@@ -251,7 +251,7 @@ class Planner {
     for (const plan of plans) {
       if (listed.length >= this.#options.top) break
       if (seen.has(kindOf(plan)) || this.#isTooLarge(plan)) continue
-      calls += callsOfPlan(this.#request.shape, plan.split)
+      calls += simulatedCalls(this.#request.shape, plan.split)
       if (listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit) break
       const share = listed.length / this.#options.top
       const one = yield* asPart(share, share + 1 / this.#options.top, this.#compile(plan))
@@ -273,7 +273,7 @@ class Planner {
     const found: RankedPlan[] = []
     let calls = 0
     for (const plan of plans) {
-      calls += callsOfPlan(this.#request.shape, plan.split)
+      calls += simulatedCalls(this.#request.shape, plan.split)
       if (calls > mostCompiled) break
       const one = yield* asPart(found.length / plans.length, (found.length + 1) / plans.length, this.#compile(plan))
       if (one) found.push(one)

@@ -11,6 +11,7 @@ import { printSchedule, type Schedule } from '../schedule/index.js'
 import { type ScoreBook, type Simulation, simulating } from '../simulate/index.js'
 import { kindOf } from './kinds.js'
 import { Outlines, pricesFor } from './outline.js'
+import { compiledCount, type Further, repeating, simulatedCounts } from './repeating.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
 
@@ -84,6 +85,10 @@ export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
 export const callsOfPlan = ({ layers }: Shape, { pp, chunks, microbatches }: Split): number =>
   microbatches * (layers + 2 * pp * chunks)
 
+/** The same of what is simulated in its place, where it repeats itself. */
+export const simulatedCalls = (shape: Shape, split: Split): number =>
+  simulatedCounts(split).reduce((sum, microbatches) => sum + callsOfPlan(shape, { ...split, microbatches }), 0)
+
 export const canSimulate = ({ software }: Request): boolean => software.own === true
 
 /** Simulates plans of one request. What they share is made once. */
@@ -96,20 +101,37 @@ export class PlanSimulator {
     const book: ScoreBook = new WeakMap()
     const capacity = capacityOf(request)
     const scheduleFor = schedulesOf(request)
-    this.#outcomeInOutline = onceForEach(scheduleFor, function* (split, schedule) {
+    const outline = onceForEach(scheduleFor, function* (split, schedule): Work<Omit<OutlinedPlan, 'plan'>> {
       const { program, prices } = outlines.of(split, schedule)
       const { step, parts } = yield* simulating(program, prices, { watch: [], book })
       return { step, parts }
     })
-    this.#outcomeCompiled = onceForEach(scheduleFor, function* (split, schedule) {
-      const program = yield* asPart(0, 0.7, compilingJob(jobOf(request, split), schedule, { placing: 'heaviest' }))
+    const compiled = onceForEach(scheduleFor, function* (split, schedule): Work<ProgramFigures> {
+      const job = jobOf(sizedFor(request, split), split)
+      const program = yield* asPart(0, 0.7, compilingJob(job, schedule, { placing: 'heaviest' }))
       const played = simulating(program, pricesFor(request, program), { watch: [] })
       const simulation = yield* asPart(0.7, 1, played)
       const { step, parts, stages, memory } = simulation
-      const fits = memory.arena <= capacity
       const bubble = bubbleOf(stages, step)
-      return { step, parts, arena: memory.arena, fits, bubble, recomputed: recomputedOf(simulation) }
+      return { step, parts, arena: memory.arena, data: memory.peak.data, bubble, recomputed: recomputedOf(simulation) }
     })
+    this.#outcomeInOutline = repeating(outline, (a, b, further) => ({
+      step: further(a.step, b.step),
+      parts: extended(a.parts, b.parts, further),
+    }))
+    const outlineOf = this.#outcomeInOutline
+    this.#outcomeCompiled = function* (split) {
+      const short = compiledCount(split)
+      if (short === undefined) {
+        const program = yield* compiled(split)
+        return { ...program, fits: program.arena <= capacity }
+      }
+      const few = { ...split, microbatches: short }
+      const program = yield* asPart(0, 0.8, compiled(few))
+      const [before, after] = [yield* outline(few), yield* asPart(0.8, 1, outlineOf(split))]
+      const extended = extendedProgram(program, before, { ...after, times: split.microbatches / short })
+      return { ...extended, fits: extended.arena * (1 + longMargin) <= capacity }
+    }
   }
 
   /** Without memory: nothing is compiled but a miniature for plans that are alike in all but their pipeline. */
@@ -121,6 +143,53 @@ export class PlanSimulator {
   compiling = (plan: Priced): Work<SimulatedPlan | FailedPlan> => attempt(plan, this.#outcomeCompiled)
 
   compile = (plan: Priced): SimulatedPlan | FailedPlan => finish(this.compiling(plan))
+}
+
+/** The batch that so many microbatches make. */
+const sizedFor = (request: Request, { dp, microbatch, microbatches }: Split): Request => ({
+  ...request,
+  globalBatch: dp * microbatch * microbatches,
+})
+
+/** What is known of a program, by its microbatches: `data` is the memory of their tokens. */
+interface ProgramFigures extends Omit<SimulatedPlan, 'plan' | 'fits'> {
+  readonly data: number
+}
+
+const extended = <Name extends string>(
+  a: Readonly<Record<Name, number>>,
+  b: Readonly<Record<Name, number>>,
+  further: Further,
+): Readonly<Record<Name, number>> => {
+  const names = Object.keys(a) as Name[] // the keys of a record are its names
+  return Object.fromEntries(names.map(name => [name, further(a[name], b[name])])) as Record<Name, number>
+}
+
+/** A long step may need this much more memory than a short one of the same plan, beside its tokens: sends hold buffers for longer. */
+export const longMargin = 0.01
+
+type Timed = Omit<OutlinedPlan, 'plan'>
+
+/**
+ * The figures of a long step: a program with fewer microbatches, and what the others add in outline. Of memory only the tokens grow.
+ * Bubbles are shares of a step: their seconds grow as the rest does.
+ */
+function extendedProgram(
+  program: ProgramFigures,
+  before: Timed,
+  after: Timed & { readonly times: number },
+): ProgramFigures {
+  const further: Further = (a, b) => b - a
+  const added = extended(before.parts, after.parts, further)
+  const step = program.step + after.step - before.step
+  const bubble = (share: number) => (share * program.step + added.bubble) / step
+  const data = program.data * after.times
+  return {
+    ...{ step, parts: extended(added, program.parts, (a, b) => a + b) },
+    ...{ arena: program.arena - program.data + data, data },
+    bubble: { mean: bubble(program.bubble.mean), criticalPath: Math.max(0, bubble(program.bubble.criticalPath)) },
+    recomputed: program.recomputed * after.times,
+  }
 }
 
 function* attempt<Outcome>(
