@@ -70,7 +70,7 @@ for (const precision of ['tf32'])
   test(`plan --out with products in ${precision}, which no job can say, is refused before the search`, async () => {
     const { written, code, err } = await plan(...small, '--precision', precision, '--out', 'job.yaml')
     deepEqual([code, written], [1, {}])
-    match(err, new RegExp(`--out: a job file cannot say that products are in ${precision}: .* leave out --out`))
+    match(err, new RegExp(`--out: a job file has no field for ${precision} matmuls: .* leave out --out`))
   })
 
 test('plan --out: a job that check accepts and explain reads', async () => {

@@ -145,11 +145,13 @@ function timeTable({ steps, info }: RunRead): string {
     ...(info?.prediction?.shares ? [['predicted', info.prediction.shares] as const] : []),
   ]
   if (bars.length === 0) return ''
-  const cells = (shares: Shares) => parts.map(part => `${(100 * shares[part]).toFixed(1)} %`)
+  // Without a pipeline there is no bubble.
+  const shown = parts.filter(part => part !== 'bubble' || bars.some(([, shares]) => shares.bubble > 0))
+  const cells = (shares: Shares) => shown.map(part => `${(100 * shares[part]).toFixed(1)} %`)
   return section(
     'Time by part',
     `${bars.map(([name, shares]) => bar(name, shares)).join('')}${rows(
-      ['', ...parts],
+      ['', ...shown],
       bars.map(([name, shares]) => [name, ...cells(shares)]),
     )}`,
   )

@@ -7,6 +7,7 @@
 import { asPart, finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { searchingAll } from './allowed.js'
+import { ratesOfPlan } from './rates.js'
 import type { Request } from './request.js'
 import type { Priced } from './search.js'
 
@@ -65,10 +66,10 @@ export function* scaling({ request, devices, clusterAt }: ScaleRequest): Work<Sc
 }
 
 function* bestAt(request: Request, devices: number): Work<ScalePoint> {
-  const { globalBatch, shape } = request
+  const { globalBatch } = request
   const [best] = (yield* searchingAll(request, { keep: 1, front: false })).best
   if (!best) return { devices, globalBatch }
-  return { devices, globalBatch, best, tokensPerSecond: (globalBatch * shape.seq) / best.estimate.step }
+  return { devices, globalBatch, best, tokensPerSecond: ratesOfPlan(request, best).tokensPerSecond }
 }
 
 function compared(points: readonly ScalePoint[]): ScalePoint[] {

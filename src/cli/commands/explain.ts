@@ -133,10 +133,10 @@ function asText(
     '',
     ...choicesText(choices, colorsOf(io)),
     ...(impossible?.instead.length ? [bold('What would work'), ...indent(worksLines(impossible)), ''] : []),
-    gains.length > 0 ? bold(some) : none,
+    gains.length > 0 ? `${bold(some)} (estimated)` : none,
     ...indent(neighbourLines(gains)),
     '',
-    bold('What does not help'),
+    `${bold('What does not help')} (estimated)`,
     ...indent(neighbourLines(others)),
     '',
   ].join('\n')
@@ -145,10 +145,10 @@ function asText(
 function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<typeof colorsOf>): string[] {
   const section = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [bold(title), ...lines.map(line => `  ${line}`), '']
-  const taken = choices.some(one => isPriced(one) && one.simulated) ? ' (simulated)' : ' (cost model)'
+  const taken = choices.some(one => isPriced(one) && one.simulated) ? ' (simulated)' : ' (estimated)'
   return [
     ...section(`Cost of each choice, against the plan without it${taken}`, choiceLines(choices, true)),
-    ...section('Cost of other choices (cost model)', choiceLines(choices, false)),
+    ...section('Cost of other choices (estimated)', choiceLines(choices, false)),
     ...(choices.length > 0 ? [...wrapped(choiceLegend, undefined, '').map(dim), ''] : []),
   ]
 }

@@ -82,7 +82,7 @@ function besideText(names: readonly string[], besides: readonly PlanBeside[]): s
       : ['  ours', 'none fits'],
   ])
   return [
-    'The plan our search chooses for the same batch, devices and software (cost model):',
+    'The plan our search chooses for the same batch, devices and software (estimated):',
     table(['plan', 'faster', ...numberHeader.slice(0, shown), ...header], rows),
     'MFU counts 6 per parameter and all attention (PaLM), whatever the source counts',
     ...overLines(besides),

@@ -175,7 +175,6 @@ function whySections({ listed, found }: Answer, { reading, neighbours, sensitivi
   const [{ plan: best, simulated }] = listed
   const [cheapest] = found.best
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
-  const byPrice = best === cheapest ? '' : ' (cost model)'
   const prices = best === cheapest ? [] : [`the cost model alone would choose ${showPlan(cheapest.split)}`]
   const { step, parts } = simulated ?? best.estimate
   return [
@@ -184,8 +183,8 @@ function whySections({ listed, found }: Answer, { reading, neighbours, sensitivi
       `${bold('Time breakdown')} (${simulated ? 'simulated, mean over ranks' : 'estimated, busiest rank'})`,
       indent([...partsLines(step, parts), ...bubbleLines(listed[0])]),
     ),
-    ...section(`${bold('With one decision changed')}${byPrice}`, indent(neighbourLines(neighbours))),
-    ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
+    ...section(`${bold('With one decision changed')} (estimated)`, indent(neighbourLines(neighbours))),
+    ...section(`${bold('What would change it')} (estimated)`, indent([...prices, ...sensitivityLines(sensitivity)])),
   ]
 }
 
