@@ -160,7 +160,7 @@ export const rows: readonly Row[] = [
   [`${good}data: text.txt`, 'schema/type data | write { source: text.txt }'],
 
   ['n_layer: 12\nblock_size: 64\nbatch_size: 12', 'schema/key n_layer | write `model.layers: 12`', 'schema/key block_size | write `training.seq: 64`', 'schema/key batch_size | write `training.globalBatch: 12`'],
-  ['model: llama3-8b\ntraining: { seq: 8, globalBatch: 16 }\nplan: { dp_replicate: 2, dp_shard: 8 }', 'schema/key plan.dp_replicate | write `dp: 16`', 'schema/key plan.dp_shard | write `dp: 16` and `zero: 3`'],
+  ['model: llama3-8b\ntraining: { seq: 8, globalBatch: 16 }\nplan: { dp_replicate: 2, dp_shard: 8 }', 'schema/key plan.dp_replicate | write `dp: 16` and `shard: 8`', 'schema/key plan.dp_shard | write `dp: 16` and `zero: 3` and `shard: 8`'],
   ['model: llama3-8b\ntraining: { seq: 8, globalBatch: 16 }\nplan: { dp_replicate: 2 }', 'schema/key plan.dp_replicate | write `dp: 2`'],
   ['model: m.pt\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | a file of weights is not a model: write a preset or a Hugging Face config.json'],
 

@@ -50,6 +50,9 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     { optimizer: { kind: 'adamw', lr: 3e-3, amsgrad: true }, ema: { decay: 0.9 } },
   ],
   ['gpt', { dp: 2, zero: 2, microbatches: 2, reduce: 'step' }],
+  // Groups that are replicas: of ranks side by side, and of ranks of cp alone.
+  ['llama', { dp: 4, shard: 2, zero: 3, microbatches: 2 }],
+  ['gpt', { dp: 2, shard: 1, cp: 2, zero: 1, microbatches: 2 }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }, { optimizer: { kind: 'lamb', lr: 3e-3, weightDecay: 0.1 } }],
   [
     'gpt',

@@ -127,7 +127,8 @@ test('Bridge: what is written under a flag of Megatron is read, and weight decay
   equal(field(imported, 'model.moe.dense'), 1)
   deepEqual(field(imported, 'plan.layers'), [2, 4])
   equal(field(imported, 'training.optimizer.weightDecay'), 0.033)
-  deepEqual(notes(imported, 'notCarried', 'refused'), ['notCarried ddp.num_distributed_optimizer_instances'])
+  equal(field(imported, 'plan.shard'), Number(field(imported, 'plan.dp')) / 2)
+  deepEqual(notes(imported, 'notCarried', 'refused'), [])
   const laid = read(
     bridge.replace(
       'num_layers_in_first_pipeline_stage: 2',
@@ -141,11 +142,7 @@ test('Bridge: what is written under a flag of Megatron is read, and weight decay
     bridge.replace('functional.silu', 'functional.gelu').replace('window_size: null', 'final_logit_softcapping: 30.0'),
     { world: 8 },
   )
-  deepEqual(notes(odd, 'notCarried'), [
-    'notCarried ddp.num_distributed_optimizer_instances',
-    'notCarried model.activation_func',
-    'notCarried model.final_logit_softcapping',
-  ])
+  deepEqual(notes(odd, 'notCarried'), ['notCarried model.activation_func', 'notCarried model.final_logit_softcapping'])
 })
 
 const neox = `{ "pipe_parallel_size": 1, "model_parallel_size": 1, "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,

@@ -51,7 +51,7 @@ import { differentiate } from './differentiate.js'
 import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
 import { canonical, type ShardedMesh, shardedOn } from './layouts.js'
-import { expertAxesOf, meshOf } from './mesh.js'
+import { expertAxesOf, meshOf, replicaAxesOf } from './mesh.js'
 import { draftOnce, type OnceDrafts, toldTo } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -69,7 +69,7 @@ export function shardStep(given: CompileInput): Sharding {
   const { plan, schedule, training } = given
   const scaled = training.lossScale !== undefined
   const { dims } = given.model
-  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
+  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims), replicaAxesOf(plan, dims))
   const pass = watching(given)
   const bounded = pass('expert rows', boundRows(given.model, plan, s))
   const stored = pass('store', storedModel(bounded, plan.precision))

@@ -17,7 +17,7 @@ import {
 } from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
 import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
-import { draftAdd, draftGather, draftReduce, travels } from './flight-segments.js'
+import { draftAdd, draftGather, draftReduce, draftSum, travels } from './flight-segments.js'
 import type { FlightSegments } from './flight-writer.js'
 import { localBytes, type SegmentDraft } from './segment.js'
 import type { Gradient } from './tail.js'
@@ -41,6 +41,7 @@ export function* draftingFlights(sharding: Sharding): Work<FlightDrafts[]> {
 
 function policyOf(sharding: Sharding): DataPolicy {
   const { plan, params } = sharding
+  const byName = new Map(params.map(param => [param.spec.name, param]))
   const inParts = params.some(isGathered(plan))
   const scatters = params.some(({ layouts }) => layouts.fresh)
   return {
@@ -48,6 +49,7 @@ function policyOf(sharding: Sharding): DataPolicy {
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
     bucket: plan.bucket,
     prefetch: plan.prefetch,
+    ...(params.some(isReplicated) && { isSummed: (name: string) => isReplicated(byName.get(name)!) }),
     lifts: params.some(({ segments }) => segments.space !== undefined),
     waits: !plan.overlap,
   }
@@ -60,6 +62,10 @@ export const isGathered =
     param.segments.space !== undefined || travels(plan, param)
 
 export const gathersOnce = ({ zero, gather }: Pick<Plan, 'zero' | 'gather'>): boolean => zero < 3 || gather === 'step'
+
+/** Whether its reduced part is still to be summed over replicas. */
+const isReplicated = ({ segments: { gradient } }: CompiledParam): boolean =>
+  gradient?.reduction.kind === 'scatter' && gradient.reduction.replicas.length > 0
 
 const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledParam): number =>
   localBytes(s, { ...spec, dtype: gradientDtype }, layouts.compute)
@@ -110,6 +116,7 @@ export class FlightDrafter {
   readonly #lists: Readonly<Record<Flight['kind'], Map<readonly string[], FlightSegments>>> = {
     gather: new Map(),
     reduce: new Map(),
+    sum: new Map(),
   }
   readonly #names = new Map<string, number>()
 
@@ -134,7 +141,7 @@ export class FlightDrafter {
   draft(calls: readonly DataCall[]): FlightDrafts {
     const plan = planFlights(calls, policyOf(this.#sharding), param => bytesIn(this.#sharding, this.#paramOf(param)))
     const segments = new Map<Flight, FlightSegments>()
-    for (const events of [[plan.begin], plan.before, plan.after])
+    for (const events of [[plan.begin], plan.before, plan.after, [plan.end]])
       for (const some of events)
         for (const { flight } of some) if (!segments.has(flight)) segments.set(flight, this.#ofList(flight))
     return { plan, segments }
@@ -159,6 +166,7 @@ export class FlightDrafter {
   #draft(flight: Flight, params: readonly CompiledParam[]): FlightSegments {
     const name = this.#nameOf(flight, params)
     if (flight.kind === 'gather') return draftGather(this.#sharding, params, name)
+    if (flight.kind === 'sum') return draftSum(this.#sharding, params, name)
     if (flight.call === undefined) return draftReduce(this.#sharding, params, 'grad', name)
     const adds = draftAdd(this.#sharding, params, name.replace(/^reduce/, 'add'))
     return { ...draftReduce(this.#sharding, params, 'fresh', name), adds }

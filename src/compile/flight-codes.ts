@@ -113,7 +113,8 @@ export function sendsCodes({ compress, tp, ep, etp }: Plan, param: CompiledParam
   // Of experts ranks of tp may have copies too, each with a part of the tokens; and with ep, or an etp beyond tp, those of several ranks meet before.
   const isShared = (ep > 1 || tp % etp > 0) && spec.dims.some(({ name }) => name === 'expert')
   const ofWholeSequences = flat.length > 0 && flat.every(axis => baseOf(axis) === 'dp') && !isShared
-  return ofWholeSequences && [...reduction.axes].sort().join() === [...flat].sort().join()
+  const replicated = reduction.kind === 'scatter' && reduction.replicas.length > 0
+  return ofWholeSequences && !replicated && [...reduction.axes].sort().join() === [...flat].sort().join()
 }
 
 export interface CodedSum {

@@ -2,12 +2,13 @@
  * The segments of a flight. Where a plan compresses, what travels is narrower than what is computed with: it is packed into
  * frames of its own before the flight starts and unpacked when it has ended; sums are sums of what was packed.
  */
-import { flatAxes, wireOf } from '../base/index.js'
+import { flatAxes, type Layout, wireOf } from '../base/index.js'
 import type { Plan } from '../plan/index.js'
 import type { CompiledParam, Sharding } from './compiled.js'
 import { gatherCodes, reduceCodes, sendsCodes } from './flight-codes.js'
 import { type FlightSegments, FlightWriter, slotOf, summed, whole } from './flight-writer.js'
 import { type SegmentDraft, SegmentWriter, type Tensor, type Version } from './segment.js'
+import { scatteredTo } from './tail.js'
 
 /** The name each parameter of a flight has in its segment: that of its class, told apart where blocks are alike. */
 export function namesIn(params: readonly CompiledParam[]): string[] {
@@ -89,7 +90,7 @@ export function draftReduce(
     const format = sharding.plan.compress?.reduce
     const wire = format === 'int8' ? undefined : wireOf(gradientDtype, format)
     const sent = wire ? { ...tensor, dtype: wire as 'bf16' | 'f16' } : tensor
-    const into = scatters ? layouts.storage : { ...produced, partial: {} }
+    const into = scatters ? scatteredTo(layouts.storage, reduction) : { ...produced, partial: {} }
     const from = w.moves.given(of, sent, produced, wire ? slotOf('wire', of) : slot)
     if (scatters) w.moves.makeRoom(from.ref, layouts.storage)
     const to = summed(w.moves, sent, into, wire ? slotOf('wire', of) : slot)
@@ -109,6 +110,34 @@ export function draftReduce(
   return w.drafts(name, 'reduce')
 }
 
+/** Parts of gradients, summed over the replicas of each rank (HSDP), where they lie. */
+export function draftSum(sharding: Sharding, params: readonly CompiledParam[], name: string): FlightSegments {
+  const w = new FlightWriter(sharding)
+  const format = sharding.plan.compress?.reduce
+  for (const [i, of] of namesIn(params).entries()) {
+    const { spec, gradientDtype, layouts, segments } = params[i]
+    const { reduction } = segments.gradient!
+    if (reduction.kind !== 'scatter') throw new Error(`internal: ${of} has no part to sum`)
+    const tensor: Tensor = { ...spec, name: of, dtype: gradientDtype }
+    const total = { ...tensor, name: `${of}.sum` }
+    const inside = !layouts.fresh && ({ inside: true } as const)
+    const [own, all] = [scatteredTo(layouts.storage, reduction), layouts.storage]
+    const wire = format === 'int8' ? undefined : wireOf(gradientDtype, format)
+    const sent = wire ? { ...tensor, dtype: wire as 'bf16' | 'f16' } : tensor
+    const slot = wire ? slotOf('wire', of) : slotOf('grad', of)
+    const lies = (layout: Layout) => (wire ? { layout } : { layout, ...inside })
+    const from = w.moves.held(of, sent, lies(own), slot)
+    const to = w.moves.held(of, { ...sent, name: `${of}.sum` }, lies(all), slot)
+    w.travels({ kind: 'all-reduce', combine: 'sum' }, reduction.replicas, sent, from, to)
+    if (!wire) continue
+    const packed = w.packs.given(of, { ...sent, name: `${of}.wire` }, own, slot)
+    cast(w.packs, w.packs.held(of, tensor, { layout: own, ...inside }, slotOf('grad', of)), packed)
+    const arrived = w.unpacks.given(of, { ...sent, name: `${of}.wire` }, all, slot)
+    cast(w.unpacks, arrived, w.unpacks.held(of, total, { layout: all, ...inside }, slotOf('grad', of)))
+  }
+  return w.drafts(name, 'reduce')
+}
+
 /** The rank's own part of what arrived, added to the sums of the step. */
 export function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
   const w = new SegmentWriter(s)
@@ -117,10 +146,11 @@ export function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name
     const { produced, reduction } = segments.gradient!
     const tensor: Tensor = { ...spec, name: of, dtype: gradientDtype }
     const slot = slotOf('fresh', of)
-    if (reduction.kind === 'scatter') w.own(of, tensor, layouts.storage, slot)
+    const lies = scatteredTo(layouts.storage, reduction)
+    if (reduction.kind === 'scatter') w.own(of, tensor, lies, slot)
     else w.given(of, tensor, { ...produced, partial: {} }, slot)
-    const part = w.demand(of, layouts.storage)
-    const total = w.given(of, { ...tensor, name: `${of}.total` }, layouts.storage, slotOf('grad', of))
+    const part = w.demand(of, lies)
+    const total = w.given(of, { ...tensor, name: `${of}.total` }, lies, slotOf('grad', of))
     w.emit({ kind: 'accumulate', ins: [part.ref], outs: [total.ref] })
   }
   return w.draft(name, 'add')

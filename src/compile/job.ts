@@ -69,7 +69,7 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   },
 })
 
-export const serialPlan = (plan: Plan, microbatches: number): Plan => ({
+export const serialPlan = ({ shard: _, ...plan }: Plan, microbatches: number): Plan => ({
   ...plan,
   ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false, attention: 'gather' },
   ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
@@ -78,11 +78,11 @@ export const serialPlan = (plan: Plan, microbatches: number): Plan => ({
 
 /** What is lost in codes, or kept back, depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
 function playing(job: Job): Plan['compress'] {
-  const { etp, zero, microbatches } = job.plan
+  const { etp, zero, shard, microbatches } = job.plan
   const compress = withoutCast(job.plan.compress)
   if (!compress || (compress.gather !== 'int8' && !dependsOnAddends(compress.reduce))) return compress
   const exact = dependsOnAddends(compress.reduce) ? sentExactly(job) : []
-  return { ...compress, virtual: { ...sizesOf(job.plan), etp, zero, microbatches, exact } }
+  return { ...compress, virtual: { ...sizesOf(job.plan), etp, zero, ...(shard && { shard }), microbatches, exact } }
 }
 
 /** One rank gathers nothing. Codes are cut as other ranks would; a cast rounds each number alike, wherever it is. */

@@ -25,6 +25,8 @@ export interface ShardedMesh {
   /** Axes (or their factors) of more than one rank, pp aside, major first: the order in which they split one dim. */
   readonly axes: readonly Axis[]
   readonly sequenceParallel: boolean
+  /** Of these, those whose ranks are replicas of a sharded group (HSDP). */
+  readonly replicas: readonly Axis[]
   /** How experts see these axes. */
   readonly experts: ExpertAxes
   /** The axes along which, read as one, keys and values go round in attention; major first. */
@@ -41,13 +43,14 @@ export const shardedOn = (
   mesh: Mesh,
   plan: Pick<Plan, 'sequenceParallel' | 'cp' | 'attention'>,
   experts: ExpertAxes = { ep: [], etp: [] },
+  replicas: readonly Axis[] = [],
 ): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
   const { sequenceParallel } = plan
   const around = axes.filter(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
   const byOrder = (list: readonly Axis[]) => [...list].sort(byMajor)
   return {
-    ...{ mesh, axes: byOrder(axes), sequenceParallel },
+    ...{ mesh, axes: byOrder(axes), replicas, sequenceParallel },
     experts: { ep: byOrder(experts.ep), etp: byOrder(experts.etp) },
     ...(contextOf(plan).ring && around.length > 0 && { ring: byOrder(around) }),
   }
@@ -111,9 +114,9 @@ export const copyAxes = (s: ShardedMesh, dims: readonly Dim[]): Axis[] => {
     : dataAxes(s)
 }
 
-/** The ZeRO layout: what a rank computes with, as one line in equal parts over the axes along which there are copies. */
+/** The ZeRO layout: what a rank computes with, as one line in equal parts over the axes along which there are copies, replicas aside. */
 export function storageOf(s: ShardedMesh, dims: readonly Dim[], compute: Layout): Layout {
-  const flat = copyAxes(s, dims)
+  const flat = copyAxes(s, dims).filter(axis => !s.replicas.includes(axis))
   return flat.length > 0 ? { ...compute, flat } : compute
 }
 

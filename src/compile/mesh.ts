@@ -3,10 +3,10 @@
  * grid of experts cuts it; the sequence, or each document of it, in zigzag over the major factor of cp.
  */
 import type { Axis, Mesh, MeshAxis } from '../base/index.js'
-import { commonFactors, contextOf, expertGrid, headSplit, type Plan, zigzagOf } from '../plan/index.js'
+import { commonFactors, contextOf, dataGroups, expertGrid, headSplit, type Plan, zigzagOf } from '../plan/index.js'
 import type { ExpertAxes } from './layouts.js'
 
-export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'rankOrder' | 'zigzag' | 'attention'>
+export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'rankOrder' | 'zigzag' | 'attention' | 'shard'>
 type Sizes = Readonly<Record<string, number>>
 type AxisSize = Mesh['axes'][number]
 
@@ -26,11 +26,19 @@ export function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
   return { ep: ofExperts('ep'), etp: ofExperts('etp') }
 }
 
-/** Fastest first. A model without experts, or a plan that does not split them, has the plan's own axes. */
-function axesOf(plan: MeshPlan, dims: Sizes): readonly (AxisSize & { expert?: string })[] {
+/** Axes of that mesh across which data-parallel groups are replicas (HSDP): ZeRO does not shard over them. */
+export const replicaAxesOf = (plan: MeshPlan, dims: Sizes): Axis[] =>
+  axesOf(plan, dims)
+    .filter(({ of, name, size }) => size > 1 && (of ?? name) === factorsOf(plan, dims.kvHeads).replicas)
+    .map(({ name }) => name)
+
+/** Fastest first. A model without experts, or a plan that does not split them, has the plan's own axes. `of`: the axis it is a piece of. */
+function axesOf(plan: MeshPlan, dims: Sizes): readonly (AxisSize & { expert?: string; of?: Axis })[] {
   const names = plan.rankOrder.split('-') as MeshAxis[] // checked with the plan
   const factored = factorsOf(plan, dims.kvHeads)
-  const own = names.flatMap(name => (name === 'tp' || name === 'cp' ? factored[name] : [{ name, size: plan[name] }]))
+  const own = names.flatMap(name =>
+    name === 'tp' || name === 'cp' || name === 'dp' ? factored[name] : [{ name, size: plan[name] }],
+  )
   if (dims.expert === undefined || plan.ep * plan.etp === 1) return own
   const [dense, pp] = [
     own.filter(({ name }) => name !== 'pp' && name !== 'ep'),
@@ -42,7 +50,7 @@ function axesOf(plan: MeshPlan, dims: Sizes): readonly (AxisSize & { expert?: st
     named(
       axis,
       common.filter(factor => factor.dense === axis.name),
-    ),
+    ).map(piece => ({ ...piece, of: axis.name })),
   )
   return [...pieces, ...pp]
 }
@@ -62,17 +70,25 @@ function named({ name, size }: AxisSize, pieces: readonly { size: number; expert
 export interface FactoredAxes {
   readonly tp: readonly AxisSize[]
   readonly cp: readonly AxisSize[]
+  readonly dp: readonly AxisSize[]
+  /** The factor of dp, or dp, whose ranks are replicas. */
+  readonly replicas?: Axis
 }
 
 /**
  * tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). cp = cp.0 x cp.1 x cp.2 where ranks
  * exchange sequence for heads: cp.2 takes key-value heads, cp.1 groups of queries where those are too few.
+ * dp = dp.0 x dp.1 under HSDP: dp.1 are the ranks of a group, among which ZeRO shards, dp.0 the groups.
  */
-export function factorsOf(plan: Pick<Plan, 'tp' | 'cp' | 'attention'>, kvHeads: number | undefined): FactoredAxes {
+export function factorsOf(
+  plan: Pick<Plan, 'tp' | 'cp' | 'dp' | 'attention' | 'shard'>,
+  kvHeads: number | undefined,
+): FactoredAxes {
   const { outer, ulysses: exchanging } = contextOf(plan)
   const { tp, ulysses } = headSplit(plan.tp, exchanging, kvHeads)
   const several = (...axes: readonly AxisSize[]) => axes.filter(({ size }) => size > 1)
   return {
+    ...groupsOf(plan),
     tp:
       tp.group === 1
         ? [{ name: 'tp', size: plan.tp }]
@@ -88,5 +104,18 @@ export function factorsOf(plan: Pick<Plan, 'tp' | 'cp' | 'attention'>, kvHeads: 
             { name: 'cp.1', size: ulysses.group },
             { name: 'cp.0', size: outer },
           ),
+  }
+}
+
+function groupsOf(plan: Pick<Plan, 'dp' | 'shard'>): Pick<FactoredAxes, 'dp' | 'replicas'> {
+  const { shard, groups } = dataGroups(plan)
+  if (groups === 1) return { dp: [{ name: 'dp', size: plan.dp }] }
+  if (shard === 1) return { dp: [{ name: 'dp', size: plan.dp }], replicas: 'dp' }
+  return {
+    dp: [
+      { name: 'dp.1', size: shard },
+      { name: 'dp.0', size: groups },
+    ],
+    replicas: 'dp.0',
   }
 }

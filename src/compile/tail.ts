@@ -32,7 +32,7 @@ import {
   updateSpace,
 } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
-import type { Dealt, ParamLayouts, TrainedBy } from './compiled.js'
+import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { type Dealing, dealingOf } from './dealing.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
@@ -89,9 +89,10 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, as the greatest of its numbers, as signs of Adam's mean, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered (and its parts summed over replicas) or as a whole, as factors of so many columns, as the greatest of its numbers, as signs of Adam's mean, or by a route of several moves. */
 export type Reduction =
-  | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
+  | { readonly kind: 'scatter'; readonly axes: readonly Axis[]; readonly replicas: readonly Axis[] }
+  | { readonly kind: 'sum'; readonly axes: readonly Axis[] }
   | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'greatest'; readonly ratio: number }
   | { readonly kind: 'route' | 'none' | 'signs' }
@@ -108,10 +109,11 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...paramSpace(plan, param.spec),
   }
   if (param.produced === undefined) return { ...held, states: {} }
+  const reduction = ownReduction(param, context) ?? reductionOf(param, state, context)
   const gradient: Gradient = {
     produced: param.produced,
-    accumulated: param.layouts.fresh ? storage : param.produced,
-    reduction: ownReduction(param, context) ?? reductionOf(param.produced, state, param.layouts.dealt),
+    accumulated: param.layouts.fresh ? scatteredTo(storage, reduction) : param.produced,
+    reduction,
   }
   const begin = draftBegin(param, gradient, context)
   if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
@@ -140,14 +142,28 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout, dealt: Dealt | undefined): Reduction {
+/** A part of the gradient as a reduction of its own axes leaves it: its addends are those of the replicas. */
+export const scatteredTo = (storage: Layout, reduction: Reduction): Layout =>
+  reduction.kind === 'scatter'
+    ? { ...storage, partial: Object.fromEntries(reduction.replicas.map(axis => [axis, 'sum'])) }
+    : storage
+
+function reductionOf(
+  { produced = whole, layouts: { dealt } }: ParamClass,
+  state: Layout,
+  { s }: ParamContext,
+): Reduction {
   if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
     return { kind: 'route' }
   if (axes.length === 0) return { kind: 'none' }
-  const scatters = state.flat?.length === axes.length && state.flat.every(axis => axes.includes(axis))
-  return scatters ? { kind: 'scatter', axes: state.flat } : { kind: 'sum', axes }
+  const [replicas, own] = [
+    axes.filter(axis => s.replicas.includes(axis)),
+    axes.filter(axis => !s.replicas.includes(axis)),
+  ]
+  const scatters = state.flat?.length === own.length && state.flat.every(axis => own.includes(axis))
+  return scatters ? { kind: 'scatter', axes: state.flat, replicas } : { kind: 'sum', axes }
 }
 
 export interface SlotHolding extends Holding {

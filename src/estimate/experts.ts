@@ -4,7 +4,7 @@
  * each an etp-th, and works on the rows that its part of the tokens send there.
  */
 import { dataRanks, gcd, type MeshAxis } from '../base/index.js'
-import type { Split } from './setup.js'
+import { type Split, shardRanks } from './setup.js'
 import type { Experts, Shape } from './shape.js'
 
 /** How experts are laid on ranks. */
@@ -17,6 +17,10 @@ type ExpertGrid = Pick<Split, MeshAxis | 'etp'>
 /** Ranks that hold the same experts. */
 export const expertCopies = (split: ExpertGrid): number =>
   (dataRanks(split) * split.tp) / (split.ep * expertTensor(split))
+
+/** Of these, those that ZeRO shards over: where groups of data ranks are replicas, those of one group. */
+export const expertShards = (split: Split): number =>
+  Math.min(expertCopies(split), Math.max(1, (shardRanks(split) * split.tp) / expertStride(split)))
 
 /** Whether any parameter has copies on other tokens: those of experts may where no others have. */
 export const hasCopies = (split: ExpertGrid): boolean =>

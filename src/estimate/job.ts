@@ -4,6 +4,7 @@ import { type Adapters, type LlamaConfig, type ModelConfig, routedLayers } from 
 import {
   adaptersOf,
   contextOf,
+  dataGroups,
   type Job,
   layersPerStage,
   optimizerFor,
@@ -101,6 +102,12 @@ const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'pre
   ...(prefetch !== usualFlights.prefetch && { prefetch }),
 })
 
+/** HSDP: ZeRO shards over the data ranks of a group. */
+const groupedSplit = (plan: Plan): Pick<Split, 'sharded'> => {
+  const { shard, groups } = dataGroups(plan)
+  return groups > 1 ? { sharded: shard * plan.cp } : {}
+}
+
 /** What lives elsewhere than on the device. */
 const offloadSplit = ({ offload }: Plan): Pick<Split, 'offload' | 'lifted' | 'waiting'> => ({
   ...(offload && offload.optimizer !== 'device' && { offload: offload.optimizer }),
@@ -122,6 +129,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     zero: plan.zero as Split['zero'], // the schema holds it between 0 and 3
     microbatch: training.globalBatch / (batchRanks(plan) * microbatches),
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
+    ...groupedSplit(plan),
     ...contextSplit(plan, training.seq),
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
     ...(model.family === 'llama' ? expertSplit(model, plan) : {}),

@@ -2,12 +2,11 @@
  * Updates of parameters that need what lives elsewhere, played one after the other as the program does them: what the next few need is on its
  * way meanwhile, and so is what those before have made.
  */
-import { dataRanks } from '../base/index.js'
 import { adaptedWidths, expertWidths } from './counts.js'
 import { denseOf, expertCopies, routedOf, routedShare } from './experts.js'
 import { matricesOf } from './muon-cost.js'
 import type { Prices } from './prices.js'
-import type { Setup } from './setup.js'
+import { type Setup, shardRanks } from './setup.js'
 import type { MostHeld } from './step-cost.js'
 
 /** How many parameters ahead the program sends for what they need, and for how many it does not wait (compile/stream/updates.ts). */
@@ -31,7 +30,7 @@ export interface MovedUpdate {
 export function tensorsOf(setup: Setup, prices: Prices, { all, layers }: MostHeld): readonly Tensors[] {
   const { shape, split } = setup
   if (shape.adapters) return Array.from({ length: Math.floor(layers) }, () => adaptersOf(setup)).flat()
-  const data = dataRanks(split)
+  const data = shardRanks(split)
   const shared = (copies: number) => (split.zero === 0 ? 1 : copies)
   const small = { isMatrix: false, elements: shape.embed / shared(data), count: smallOf(setup) }
   const matrices = matricesOf(setup).map(({ count, share, each, rows, columns, split: over, copies }) => ({
@@ -51,7 +50,7 @@ function adaptersOf({ shape, split }: Setup): readonly Tensors[] {
       .filter(width => width * share > 0)
       .map(width => ({ isMatrix: true, count: 1, elements: (share * rank * width) / (split.zero === 0 ? 1 : copies) }))
   const of = (one: Setup['shape']) => targets.flatMap(target => adaptedWidths(one, split.tp, target).flat())
-  const [routed, data] = [routedShare(shape), dataRanks(split)]
+  const [routed, data] = [routedShare(shape), shardRanks(split)]
   const ofExperts = (routed * (shape.experts?.count ?? 0)) / split.ep
   return [
     ...tensors(of(denseOf(shape)), 1 - routed, data),

@@ -1,11 +1,11 @@
 /** What Muon takes beside its update: means of matrices are dealt out whole over the ranks that hold parts of them, made orthogonal, and brought back. */
-import { bytesPer, dataRanks, type Optimizer, uncast } from '../base/index.js'
+import { bytesPer, type Optimizer, uncast } from '../base/index.js'
 import { type Kernel, priceInStep } from '../cost/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { kvSplit } from './counts.js'
 import { expertCopies, routedShare } from './experts.js'
 import type { PriceTable } from './prices.js'
-import type { Setup } from './setup.js'
+import { type Setup, shardRanks } from './setup.js'
 
 /** Means and directions are f32. */
 const wide = bytesPer.f32
@@ -26,7 +26,7 @@ export function matricesOf({ shape, split }: Pick<Setup, 'shape' | 'split'>): re
   const { embed, heads, kvHeads, headDim, ffn, gated, experts, latent } = shape
   const { tp, ep, etp = 1 } = split
   const of = (count: number, rows: number, columns: number, over = tp): Matrices => ({
-    ...{ count, share: 1, each: 1, rows, columns, split: over, copies: dataRanks(split) },
+    ...{ count, share: 1, each: 1, rows, columns, split: over, copies: shardRanks(split) },
   })
   const routed = routedShare(shape)
   const feed = (width: number, share: number) => [{ ...of(gated ? 3 : 2, embed, width), share }]

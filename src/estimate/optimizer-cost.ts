@@ -2,17 +2,10 @@
  * What the optimizer takes once a step: passes over gradients, parameters and states, on the device or on the host; and where the
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
-import {
-  activationBytes,
-  dataRanks,
-  fullStates,
-  type Optimizer,
-  optimizerFacts,
-  type Precision,
-} from '../base/index.js'
+import { activationBytes, fullStates, type Optimizer, optimizerFacts, type Precision } from '../base/index.js'
 import { diskOf } from '../cluster/index.js'
 import { type Held, tensorCounts } from './counts.js'
-import { expertCopies } from './experts.js'
+import { expertShards } from './experts.js'
 import { factorCost, sendsFactors } from './factor-cost.js'
 import { type MovedUpdate, playMoved, type Tensors, tensorsOf } from './moved-cost.js'
 import { muonCost } from './muon-cost.js'
@@ -70,7 +63,7 @@ function bytesEach(setup: Setup): number {
 }
 
 const ownedBy = ({ split }: Setup, { all, experts }: Held): number =>
-  split.zero === 0 ? all : (all - experts) / shardRanks(split) + experts / expertCopies(split)
+  split.zero === 0 ? all : (all - experts) / shardRanks(split) + experts / expertShards(split)
 
 export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, held: MostHeld): number {
   const { split, cluster, software } = setup
@@ -164,7 +157,7 @@ function meetingsCost(setup: Setup, table: PriceTable, layers: number): number {
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
   const { matrices, split: vectors, whole } = tensorCounts(setup.shape)
-  const data = split.zero === 0 ? 1 : dataRanks(split)
+  const data = split.zero === 0 ? 1 : shardRanks(split)
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))

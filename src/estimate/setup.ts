@@ -61,14 +61,14 @@ export interface Split extends AxisSizes {
   /** Layer boundaries are offloaded there until the backward pass. */
   readonly waiting?: Elsewhere
   /**
-   * HSDP of other frameworks: parameters are sharded over this many adjacent data-parallel ranks and replicated over
-   * the others.
+   * HSDP: ZeRO shards over this many adjacent data-parallel ranks, and groups of that many are replicas.
    */
   readonly sharded?: number
 }
 
 /** Data ranks that share what ZeRO splits. */
-export const shardRanks = (split: Split): number => split.sharded ?? dataRanks(split)
+export const shardRanks = (split: Split): number =>
+  split.zero > 0 && split.sharded !== undefined ? split.sharded : dataRanks(split)
 
 export interface Setup {
   readonly shape: Shape

@@ -38,6 +38,7 @@ import { offload, offloadOf } from './offload.js'
 import { advised, clause, refused } from './phrases.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
+import { sharding } from './sharding.js'
 
 /** All diagnostics of a job, without compiling it. */
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -262,6 +263,7 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema, lora }
 const rulesOfSteps: readonly Rule[] = [
   ranks,
   order,
+  sharding,
   batch,
   heads,
   latent,

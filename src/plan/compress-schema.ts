@@ -43,6 +43,7 @@ export const Compression = z.strictObject({
     .strictObject({
       ...sizes,
       zero: z.int().min(0).max(3).default(0).describe('their ZeRO stage'),
+      shard: z.int().min(1).optional().describe('their HSDP shard size'),
       microbatches: z.int().min(1).default(1).describe('their microbatches'),
       exact: z.array(z.string()).default([]).describe('parameters whose gradients they send uncompressed'),
     })

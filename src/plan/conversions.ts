@@ -66,15 +66,19 @@ const perDevice: Convert = number((n, { number: of }) => {
   return batch === undefined ? undefined : whole('plan.microbatches', batch / (n * (of('plan.dp') ?? 1)))
 })
 
-/** torchtitan's two factors of dp: one is computed with the other. There is no HSDP here, so ZeRO-3 shards over their product. */
+/** torchtitan's two factors of dp: dp is their product, and where both are more than 1 `shard` is the one that ZeRO shards over. */
 const besideDp = (of: Beside['number'], ...keys: readonly string[]): number =>
   keys.map(key => of(`plan.${key}`)).find(size => size !== undefined && size > 0) ?? 1
-const replicas: Convert = number((n, { number: of }) =>
-  whole('plan.dp', n * besideDp(of, 'dp_shard', 'data_parallel_shard_degree')),
-)
+const inGroups = (shard: number, replicas: number): Fields => (shard > 1 && replicas > 1 ? { 'plan.shard': shard } : {})
+const replicas: Convert = number((n, { number: of }) => {
+  const shard = besideDp(of, 'dp_shard', 'data_parallel_shard_degree')
+  const dp = whole('plan.dp', n * shard)
+  return dp && { ...dp, ...inGroups(shard, n) }
+})
 const shards: Convert = number((n, { number: of }) => {
-  const dp = whole('plan.dp', n * besideDp(of, 'dp_replicate', 'data_parallel_replicate_degree'))
-  return dp && { ...dp, 'plan.zero': 3 }
+  const groups = besideDp(of, 'dp_replicate', 'data_parallel_replicate_degree')
+  const dp = whole('plan.dp', n * groups)
+  return dp && { ...dp, 'plan.zero': 3, ...inGroups(n, groups) }
 })
 
 /** What FSDP keeps gathered from forward to backward is ZeRO-3 here as well, gathered once a step. */

@@ -6,7 +6,7 @@ import { type Enough, fewerRanks } from './fewer-ranks.js'
 import { contextOf, headSplit } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
-export interface FewerHeads extends Pick<Plan, 'tp' | 'cp' | 'dp' | 'ep' | 'etp' | 'attention'> {
+export interface FewerHeads extends Pick<Plan, 'tp' | 'cp' | 'dp' | 'shard' | 'ep' | 'etp' | 'attention'> {
   readonly kvHeads: number
   /** Query heads to one of keys and values. */
   readonly group: number

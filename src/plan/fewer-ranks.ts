@@ -13,6 +13,8 @@ export interface FewerRanks {
   /** Ranks of cp that have different queries. */
   readonly outer: number
   readonly dp: number
+  /** Ranks of a group, where groups are replicas (HSDP). */
+  readonly shard?: number
   readonly ep: number
   readonly etp: number
 }
@@ -35,7 +37,8 @@ export function fewerRanks(plan: Plan, kvHeads: number | undefined, enough: Enou
       tp: { kvHeads: of('tp'), group: of('tp of groups') },
       ulysses: { kvHeads: of('ulysses'), group: of('ulysses of groups') },
     },
-    ...{ outer: of('cp'), dp: of('dp') },
+    ...{ outer: of('cp'), dp: of('dp') * of('replicas') },
+    ...(of('replicas') > 1 && { shard: of('dp') }),
     ...{ ep: ranks(({ expert }) => expert === 'ep'), etp: ranks(({ expert }) => expert === 'etp') },
   }
 }

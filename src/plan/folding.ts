@@ -3,7 +3,7 @@
  * Both grids number the same ranks, so they are two ways to factor one number; where a common refinement exists, its factors
  * are the axes of the mesh, and each grid's axes are lists of them.
  */
-import { contextOf, headSplit } from './rule.js'
+import { contextOf, dataGroups, headSplit } from './rule.js'
 import type { Plan } from './schema.js'
 
 /** Room for rows of experts, over an even share, where a plan does not say. */
@@ -64,11 +64,12 @@ export function expertGrid({
   ]
 }
 
-export type DenseFactor = 'tp' | 'tp of groups' | 'ulysses' | 'ulysses of groups' | 'cp' | 'dp'
+export type DenseFactor = 'tp' | 'tp of groups' | 'ulysses' | 'ulysses of groups' | 'cp' | 'dp' | 'replicas'
 
 /** The grid of all other layers below pp, as the mesh has it: tp and cp in the factors in which they split heads, and what is left of cp. */
 export function denseGrid(plan: Plan, kvHeads: number | undefined): Factors<DenseFactor> {
   const { outer, ulysses } = contextOf(plan)
+  const groups = dataGroups(plan)
   // An attention that does not fit cp is told elsewhere.
   const heads = headSplit(plan.tp, outer * ulysses === plan.cp ? ulysses : plan.cp / outer, kvHeads)
   return [
@@ -77,6 +78,7 @@ export function denseGrid(plan: Plan, kvHeads: number | undefined): Factors<Dens
     { name: 'ulysses', size: heads.ulysses.kvHeads },
     { name: 'ulysses of groups', size: heads.ulysses.group },
     { name: 'cp', size: outer },
-    { name: 'dp', size: plan.dp },
+    { name: 'dp', size: groups.shard },
+    { name: 'replicas', size: groups.groups },
   ]
 }

@@ -69,7 +69,8 @@ const samples: readonly unknown[] = [
       pairs: { prompt: 'question', answer: 'reply' },
     },
     plan: {
-      ...{ dp: 8, tp: 4, pp: 2, cp: 2, ep: 8, etp: 2, zero: 3, microbatches: 8, chunks: 2, sequenceParallel: true },
+      ...{ dp: 8, shard: 4, tp: 4, pp: 2, cp: 2, ep: 8, etp: 2, zero: 3, microbatches: 8, chunks: 2 },
+      sequenceParallel: true,
       ...{ layers: { first: 7, last: 7 }, schedule: { file: 'mine.csv' }, fp8: { block: 128 }, deviceMemory: '80GiB' },
       ...{ precision: 'bf16', bucket: '25MiB', prefetch: 2, compress: { waiting: 1, virtual: { dp: 2 } } },
     },

@@ -15,7 +15,7 @@ export const remarkPhrases = {
   '.remark/plan.cp': [
     'plan.attention sets how cp ranks exchange keys and values: gather, ring, ulysses or { ulysses, ring }',
   ],
-  '.remark/replicas': ['no hybrid sharding (HSDP): zero 3 shards over all of dp'],
+  '.remark/replicas': ['for HSDP set shard to the ranks that share the state; dp / shard groups of them are replicas'],
   '.remark/plan.ep': ['number of ranks that shard the experts of a `moe` model'],
   '.remark/model.moe': ['llama family only: { experts, topK, ffn, ... }'],
   '.remark/training.lora': ['{ rank: 8, alpha: 16, targets: [q, v] }'],
@@ -38,7 +38,9 @@ const notePhrases = {
   '.note/positions': ['set by model.family: llama has rotary positions, gpt learned position embeddings'],
   '.note/norms': ['set by model.family: llama has RMSNorm and SwiGLU, gpt LayerNorm and GELU'],
   '.note/bias': ['set by model.family: gpt has biases, llama has none'],
-  '.note/hsdp': ['hybrid sharding (HSDP) is not supported: zero 3 shards over all of dp'],
+  '.note/hsdp': [
+    'HSDP is `shard`: with dp 16 and shard 8, ZeRO shards over groups of 8 ranks, and 2 groups are replicas',
+  ],
   '.note/one-token': [
     'leave it out: multi-token prediction is not supported; MTP layers of a config.json are dropped with a warning',
   ],

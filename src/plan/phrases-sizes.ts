@@ -123,6 +123,7 @@ const splitPhrases = {
   ],
   'plan/indivisible/sequence': ['seq {seq} cannot be split {ways} ways', 'try seq {next}, or tp {near}'],
   'plan/indivisible/mlp': ['cp {cp} shards sequences, but an mlp has none', 'leave cp at 1'],
+  'plan/indivisible/shard': ['dp {dp} % shard {shard} = {rest}, must be 0', 'try shard {near}'],
   'plan/indivisible/cp': [`seq {seq} % cp {cp} = {rest}${zero}`, 'try seq {next}, or cp {near}'],
   'plan/indivisible/zigzag': [`seq {seq} % (2 x {ranks}) = {rest}${zero}`, 'try {fitting}'],
   'plan/indivisible/attention': ['ulysses {ulysses} x ring {ring} = {product}, must be cp {cp}', 'try {fitting}'],

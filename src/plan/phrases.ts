@@ -11,6 +11,14 @@ const leaveOut = 'leave it out'
 const rulePhrases = {
   'plan/no-effect/with': ['has no effect with {why}'],
   'plan/no-effect/below': ['has no effect below zero {zero}'],
+  'plan/no-effect/replicated': [
+    'with zero 0 every rank is a full replica: there is nothing to shard over {shard} ranks',
+    'set zero to 1, 2 or 3, or leave shard out',
+  ],
+  'plan/no-effect/sharded': [
+    'zero {zero} shards over groups of one rank, which is no sharding',
+    'set shard to the devices of a node, or zero to 0',
+  ],
   'plan/no-effect/zero': ['zero {zero} has no effect with dp 1'],
   'plan/no-effect/recompute': ['this {family} has no {absent}', 'it has {has}'],
   'plan/no-effect/compress': ['has no effect with dp 1 and cp 1: there is no data-parallel communication'],
@@ -129,6 +137,10 @@ const rulePhrases = {
   'plan/compress/virtual': [
     'virtual simulates other data-parallel ranks on a single rank, but the plan has {ranks}',
     'leave virtual out',
+  ],
+  'plan/compress/replicas': [
+    'int8 sums cannot be all-reduced over replicas: with shard {shard} of dp {dp} a gradient is summed twice',
+    'set reduce to bf16, or leave shard out',
   ],
   'plan/compress/once': [
     '{reduce} sends gradients once per step, but with zero {zero} every microbatch reduce-scatters its own',

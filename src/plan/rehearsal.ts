@@ -37,12 +37,22 @@ export const rehearsalSizes: readonly RehearsalSizes[] = [
 /** A job reduced to sizes that run on this machine, with the same program structure. */
 export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const tensor = fewerHeads(job, sizes.headsPerRank, twoOfEach(job.plan, sizes.dp))
-  const { dp, cp, ep, etp } = tensor
+  const { dp, cp, ep, etp, shard } = tensor
   const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * cp * tensor.tp))))
   const microbatches = microbatchesOf(job.plan, pp, sizes.tasks)
-  const { deviceMemory: _, ...kept } = job.plan
+  const { deviceMemory: _, shard: _shard, ...kept } = job.plan
   const few = fewTokens(job, tensor)
-  const grid = { dp, cp, attention: tensor.attention, tp: tensor.tp, ep, etp, pp, ...roomForAll(job.model) }
+  const grid = {
+    dp,
+    cp,
+    attention: tensor.attention,
+    tp: tensor.tp,
+    ep,
+    etp,
+    pp,
+    ...roomForAll(job.model),
+    ...(shard && { shard }),
+  }
   const plan: Plan = { ...kept, ...few.plan, ...grid, microbatches }
   const fewer = fewerLayers(job, plan)
   const training = { ...job.training, seq: few.seq, batchRamp: undefined, globalBatch: dp * microbatches }

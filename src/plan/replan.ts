@@ -6,6 +6,7 @@
 import { batchRanks, divisors, hasErrors, meshAxes } from '../base/index.js'
 import { check, worldOfPlan } from './check.js'
 import { layersPerStage } from './layers.js'
+import { dataGroups } from './rule.js'
 import { isScheduleName } from './schedule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -40,9 +41,11 @@ function admissible(job: Job, cut: Plan): Job[] {
 /** With the schedule as it was, or a plain one; a list of layers is of as many stages as there were. */
 function shapesOf(before: Plan, cut: Plan): Plan[] {
   const layers = cut.pp === before.pp ? before.layers : 'even'
-  const plain: Plan = { ...cut, layers, schedule: '1f1b', chunks: 1 }
+  const { shard = cut.dp, ...rest } = cut
+  const cutInGroups: Plan = cut.dp % shard === 0 && shard < cut.dp ? cut : rest
+  const plain: Plan = { ...cutInGroups, layers, schedule: '1f1b', chunks: 1 }
   const alone: Plan = { ...plain, sequenceParallel: plain.sequenceParallel && plain.tp > 1, cp: 1, ep: 1, etp: 1 }
-  return [...(isScheduleName(String(before.schedule)) ? [{ ...cut, layers }] : []), plain, alone]
+  return [...(isScheduleName(String(before.schedule)) ? [{ ...cutInGroups, layers }] : []), plain, alone]
 }
 
 /** Those that leave a rank as many samples at once, then those that come near. */
@@ -68,9 +71,11 @@ function worthOf({ plan, model }: Job, before: Plan): { readonly working: number
 export function planTitle(plan: Plan): string {
   const axes = meshAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
   const { zero, pp, schedule, microbatches } = plan
+  const { shard, groups } = dataGroups(plan)
   return [
     axes.join(' x ') || 'one rank',
     ...(zero > 0 ? [`zero ${zero}`] : []),
+    ...(groups > 1 ? [`shard ${shard}`] : []),
     ...(pp > 1 ? [typeof schedule === 'string' ? schedule : schedule.file] : []),
     `${microbatches} microbatch${microbatches === 1 ? '' : 'es'}`,
   ].join(', ')

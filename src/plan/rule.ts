@@ -30,6 +30,17 @@ export function contextOf({ cp, attention }: Pick<Plan, 'cp' | 'attention'>): Co
   return { outer: ulysses ? 1 : cp, ulysses: ulysses ? cp : 1, ring: attention === 'ring' && cp > 1 }
 }
 
+/** dp = shard x groups (HSDP): ZeRO shards over the ranks of a group, and the groups are replicas. */
+export interface DataGroups {
+  readonly shard: number
+  readonly groups: number
+}
+
+/** One group where a plan does not set `shard`, or on so few ranks that one is enough; a size that does not divide dp is refused. */
+export function dataGroups({ dp, shard = dp }: Pick<Plan, 'dp' | 'shard'>): DataGroups {
+  return shard < dp && dp % shard === 0 ? { shard, groups: dp / shard } : { shard: dp, groups: 1 }
+}
+
 /** How heads are split in attention: over tp first, then over the ranks of ulysses; first those of keys, then groups of queries. */
 export interface HeadSplit {
   readonly tp: { readonly kvHeads: number; readonly group: number }

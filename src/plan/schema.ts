@@ -148,6 +148,10 @@ export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 const PlanFields = z
   .strictObject({
     ...axes,
+    shard: axis
+      .unwrap()
+      .optional()
+      .describe('HSDP: ranks of dp that ZeRO shards over; groups of that many are replicas. Default: dp'),
     etp: axis.describe('expert tensor parallelism: ranks that shard each expert'),
     expertCapacity: z
       .union(

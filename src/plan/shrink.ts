@@ -63,11 +63,15 @@ const passesOf = ({ model, plan }: Job): number =>
 const layerWork = (model: ModelConfig): number => ('moe' in model && model.moe ? 2 : 1)
 
 function smaller(job: Job, fewer: Fewer): Job {
-  const enough: Enough = fewer.ranks ? twoOfEach(job.plan, 2) : (factor, ranks) => (factor === 'dp' ? 2 : ranks)
+  const enough: Enough = fewer.ranks
+    ? twoOfEach(job.plan, 2)
+    : (factor, ranks) => (factor === 'dp' || factor === 'replicas' ? 2 : ranks)
   const few = fewerHeads(job, headsPerRank, enough)
-  const { tp, cp, dp, ep, etp, attention } = few
+  const { tp, cp, dp, shard, ep, etp, attention } = few
+  const { shard: _, ...kept } = job.plan
   const microbatches = fewer.microbatches ? fewerMicrobatches(job.plan) : job.plan.microbatches
-  const grid: Plan = { ...job.plan, tp, cp, dp, ep, etp, attention, microbatches, ...roomForAll(job.model) }
+  const groups = shard === undefined ? {} : { shard }
+  const grid: Plan = { ...kept, ...groups, tp, cp, dp, ep, etp, attention, microbatches, ...roomForAll(job.model) }
   const layered = fewer.layers ? fewLayers(job, grid) : job
   const tokens = fewTokens(job, grid)
   const training = { ...job.training, seq: tokens.seq, batchRamp: undefined, globalBatch: dp * microbatches }

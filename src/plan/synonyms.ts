@@ -61,9 +61,9 @@ export function keyHint({
   })
 }
 
-/** FSDP's replicas of a sharded model are not a field. */
+/** Replicas of a sharded model alone say nothing of how large a group is. */
 function remarkWith(fields: Readonly<Record<string, unknown>>, plain: string, meant: string): Spoken | '' {
-  if (plain.includes('replicate')) return remarkOn('replicas')
+  if (plain.includes('replicate') && !('plan.shard' in fields)) return remarkOn('replicas')
   return 'plan.microbatches' in fields ? remarkOn(meant) : ''
 }
 

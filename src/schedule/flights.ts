@@ -5,9 +5,9 @@
  * calls and the sizes of parameters, nothing of layouts or instructions.
  */
 
-/** One collective over the data axes, from its start to its end. */
+/** One collective over the data axes, from its start to its end. `sum`: of what was reduced within a group, over its replicas. */
 export interface Flight {
-  readonly kind: 'gather' | 'reduce'
+  readonly kind: 'gather' | 'reduce' | 'sum'
   readonly tag: string
   readonly params: readonly string[]
   /** The call whose own frames it fills or empties; absent where it serves the whole step. */
@@ -38,6 +38,8 @@ export interface DataPolicy {
   readonly gather: 'step' | 'use' | 'never'
   /** Gradients are reduced once a step, after every call that makes them, or need not be. */
   readonly reduce: 'step' | 'call' | 'never'
+  /** Of these gradients what was reduced is still to be summed over replicas. */
+  readonly isSummed?: (param: string) => boolean
   /** Bytes at which a flight of the whole step is full. */
   readonly bucket: number
   /** Calls that read parameters ahead of which they are gathered. */
@@ -184,13 +186,33 @@ function stepReduces(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (p
     (params, i): Flight => ({ kind: 'reduce', tag: `reduce ${i}`, params }),
   )
   const lastOf = new Map(flights.map(flight => [flight.params.at(-1), flight]))
+  const sums = summing(policy)
+  const under: Flight[] = []
+  /** Where there are replicas a flight is over when the next one has left, and its sums leave. */
+  const arrive = (left: number): FlightEvent[] =>
+    under.splice(0, under.length - left).flatMap(flight => [wait(flight), ...sums.leave(flight.params)])
+  const after = finals.map(params => {
+    const flight = lastOf.get(params.at(-1))
+    if (params.length === 0 || !flight) return []
+    under.push(flight)
+    return [start(flight), ...(policy.waits ? arrive(0) : sums.areThere ? arrive(1) : [])]
+  })
+  return { after, end: [...arrive(0), ...sums.end()] }
+}
+
+/** Flights of sums over replicas: each leaves when what it sums has arrived, and is waited for at the end of the step. */
+function summing({ isSummed, waits }: DataPolicy) {
+  const left: Flight[] = []
   return {
-    after: finals.map(params => {
-      const flight = lastOf.get(params.at(-1))
-      if (params.length === 0 || !flight) return []
-      return policy.waits ? [start(flight), wait(flight)] : [start(flight)]
-    }),
-    end: policy.waits ? [] : flights.map(wait),
+    areThere: isSummed !== undefined,
+    leave(reduced: readonly string[]): FlightEvent[] {
+      const params = isSummed ? reduced.filter(isSummed) : []
+      if (params.length === 0) return []
+      const flight: Flight = { kind: 'sum', tag: `sum ${left.length}`, params }
+      left.push(flight)
+      return waits ? [start(flight), wait(flight)] : [start(flight)]
+    },
+    end: (): FlightEvent[] => (waits ? [] : left.map(wait)),
   }
 }
 
@@ -206,22 +228,24 @@ function finalIn(calls: readonly DataCall[]): string[][] {
 }
 
 /** After every call that makes gradients: they travel until the next ones have left, and are added up then. */
-function callReduces(calls: readonly DataCall[], { waits }: DataPolicy): Reduces {
+function callReduces(calls: readonly DataCall[], policy: DataPolicy): Reduces {
+  const { waits } = policy
+  const sums = summing(policy)
+  const finals = sums.areThere ? finalIn(calls) : []
   let underWay: Flight | undefined
   const finish = (): FlightEvent[] => {
-    const events = underWay ? [wait(underWay), add(underWay)] : []
+    const events = underWay ? [wait(underWay), add(underWay), ...sums.leave(finals[underWay.call!] ?? [])] : []
     underWay = undefined
     return events
   }
   const after = calls.map(({ makes }, call) => {
     if (makes.length === 0) return []
     const flight: Flight = { kind: 'reduce', tag: `reduce ${call}`, params: makes, call }
-    if (waits) return [start(flight), wait(flight), add(flight)]
     const events = [start(flight), ...finish()]
     underWay = flight
-    return events
+    return waits ? [...events, ...finish()] : events
   })
-  return { after, end: finish() }
+  return { after, end: [...finish(), ...sums.end()] }
 }
 
 /** One rank plays several: when the last of them has made a gradient, all of theirs are added up. */

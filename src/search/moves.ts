@@ -118,9 +118,12 @@ function onMesh(request: Request, split: Split, axes: AxisSizes): Pick<Move, 'sp
   const { layers } = shape
   if (pp > layers + 2) return { splits: [], refused: { code: 'reason/stages', values: { layers, stages: pp } } }
   const microbatch = divisors(sequences).findLast(size => size <= split.microbatch) ?? 1
-  const { layers: _, ulysses, ring, ...rest } = split
+  const { layers: _, ulysses, ring, sharded, ...rest } = split
+  const shard = (sharded ?? 0) / split.cp
   const base: Split = {
     ...rest,
+    // Groups that ZeRO shards over stay as large, where there are still several.
+    ...(shard > 0 && shard < dp && dp % shard === 0 && { sharded: shard * axes.cp }),
     // Among other ranks, keys meet as they did.
     ...(axes.cp === split.cp && { ...(ulysses && { ulysses }), ...(ring && { ring }) }),
     ...(axes.cp > 1 && !ulysses && ring && { ring }),

@@ -116,7 +116,7 @@ export const plainSplit: Split = {
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
   const stored = precisionFacts[precision].plan
   const { tp, cp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
-  const { reduce, gather, bucket, prefetch } = split
+  const { reduce, gather, bucket, prefetch, sharded } = split
   return {
     ...(dp > 1 && { dp }),
     ...(tp > 1 && { tp }),
@@ -128,6 +128,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(split.rows !== undefined && { expertCapacity: split.rows }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
+    ...(zero > 0 && sharded !== undefined && { shard: sharded / cp }),
     ...(zero >= 2 && reduce && { reduce }),
     ...(zero === 3 && gather && { gather }),
     ...(bucket !== undefined && { bucket }),

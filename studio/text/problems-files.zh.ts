@@ -130,7 +130,7 @@ const remarks = {
   '.remark/plan.cp': [
     'plan.attention 设定 cp 的各 rank 如何交换 key 和 value：gather、ring、ulysses 或 { ulysses, ring }',
   ],
-  '.remark/replicas': ['没有混合分片（HSDP）：zero 3 在整个 dp 上切分'],
+  '.remark/replicas': ['HSDP 请把 shard 设为共享状态的 rank 数；dp / shard 个这样的组互为副本'],
   '.remark/plan.ep': ['切分 `moe` 模型的专家的 rank 数'],
   '.remark/model.moe': ['只用于 llama 一族：{ experts, topK, ffn, ... }'],
   '.remark/training.lora': ['{ rank: 8, alpha: 16, targets: [q, v] }'],
@@ -150,7 +150,7 @@ const hints = {
   '.note/positions': ['由 model.family 决定：llama 用旋转位置编码，gpt 用可学习的位置嵌入'],
   '.note/norms': ['由 model.family 决定：llama 用 RMSNorm 和 SwiGLU，gpt 用 LayerNorm 和 GELU'],
   '.note/bias': ['由 model.family 决定：gpt 有 bias，llama 没有'],
-  '.note/hsdp': ['不支持混合分片（HSDP）：zero 3 在整个 dp 上切分'],
+  '.note/hsdp': ['HSDP 就是 `shard`：dp 16、shard 8 时，ZeRO 在 8 个 rank 的组内切分，2 个组互为副本'],
   '.note/one-token': ['不用写：不支持多 token 预测；config.json 里的 MTP 层会被丢弃，并给出警告'],
   '.note/params': ['把它的字段直接写进 training.optimizer：{ kind: adamw, lr: 3e-4 }'],
   '.value/f8': ['张量至少用 16 位保存：写 bf16，再加 fp8: {} 做 FP8 矩阵乘'],

@@ -8,6 +8,14 @@ const plainBf16 = 'bf16 只做舍入，与方案无关'
 export const rulesZh = {
   'plan/no-effect/with': ['{why} 时不起作用'],
   'plan/no-effect/below': ['zero 低于 {zero} 时不起作用'],
+  'plan/no-effect/replicated': [
+    'zero 0 时每个 rank 都是完整副本：没有可切到 {shard} 个 rank 上的状态',
+    '把 zero 设为 1、2 或 3，或去掉 shard',
+  ],
+  'plan/no-effect/sharded': [
+    'zero {zero} 在只有一个 rank 的组内切分，等于不切',
+    '把 shard 设为一个节点的设备数，或把 zero 设为 0',
+  ],
   'plan/no-effect/zero': ['dp 为 1 时 zero {zero} 不起作用'],
   'plan/no-effect/recompute': ['这个 {family} 没有 {absent}', '它有 {has}'],
   'plan/no-effect/compress': ['dp 和 cp 为 1 时不起作用：数据轴上没有通信'],
@@ -100,6 +108,10 @@ export const rulesZh = {
   ],
   'plan/compress/cuts': ['int8：结果取决于参数怎样切分，因而随 dp、cp、tp 变化（现为 {dp}、{cp}、{tp}）', plainBf16],
   'plan/compress/virtual': ['virtual 是在单个 rank 上模拟其他数据并行 rank，而方案有 {ranks} 个 rank', '不写 virtual'],
+  'plan/compress/replicas': [
+    'int8 的和不能再跨副本 all-reduce：dp {dp}、shard {shard} 时梯度要求和两次',
+    '把 reduce 设为 bf16，或去掉 shard',
+  ],
   'plan/compress/once': [
     '{reduce} 每步只发送一次梯度，而 zero {zero} 时每个微批次都各自 reduce-scatter',
     '把 reduce 设为 step，或把 zero 设为 1',

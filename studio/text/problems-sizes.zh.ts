@@ -104,6 +104,7 @@ const split = {
   ],
   'plan/indivisible/sequence': ['seq {seq} 不能按 {ways} 均分', '试试 seq {next}，或 tp {near}'],
   'plan/indivisible/mlp': ['cp {cp} 切分序列，而 mlp 没有序列', '让 cp 保持 1'],
+  'plan/indivisible/shard': ['dp {dp} % shard {shard} = {rest}，必须为 0', '试试 shard {near}'],
   'plan/indivisible/cp': [`seq {seq} % cp {cp} = {rest}${zero}`, '试试 seq {next}，或 cp {near}'],
   'plan/indivisible/zigzag': [`seq {seq} % (2 x {ranks}) = {rest}${zero}`, '试试 {fitting}'],
   'plan/indivisible/attention': ['ulysses {ulysses} x ring {ring} = {product}，必须等于 cp {cp}', '试试 {fitting}'],

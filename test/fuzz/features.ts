@@ -210,6 +210,11 @@ export const features: Readonly<Record<string, Patches>> = {
   ep: planField('ep', 2, 4),
   etp: planField('etp', 2),
   zero: planField('zero', 1, 2, 3),
+  shard: {
+    'shard 1': { plan: { dp: 4, shard: 1, zero: 2 } },
+    'shard 2': { plan: { dp: 4, shard: 2, zero: 3 } },
+    'shard 2 of zero 1': { plan: { dp: 4, shard: 2, zero: 1 } },
+  },
   gather: planField('gather', 'step'),
   reduce: planField('reduce', 'step'),
   attention: planField('attention', 'ring', 'ulysses', { ulysses: 2, ring: 2 }),

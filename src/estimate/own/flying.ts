@@ -10,12 +10,13 @@ import {
   layerTensors,
   trainedParameters,
 } from '../counts.js'
-import { denseOf, expertCopies, expertStride, routedOf } from '../experts.js'
+import { denseOf, expertCopies, expertShards, expertStride, routedOf } from '../experts.js'
 import type { Cut } from '../layer.js'
 import { moveSeconds } from '../moves.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
-import type { Setup } from '../setup.js'
+import { reducesEach } from '../schedules/stages.js'
+import { type Setup, shardRanks } from '../setup.js'
 import type { Shape } from '../shape.js'
 import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
@@ -65,12 +66,15 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const [{ sent: wide, stored }, { sent: element }] = [travelOf(setup, 'reduce'), travelOf(setup, 'gather')]
   const coded = isCoded(split) && wide < stored
   const as = coded ? stored : wide
-  const data = dataRanks(split)
+  const data = shardRanks(split)
+  const groups = zero === 0 ? 1 : dataRanks(split) / data
   const copies = tp / kvSplit(shape, tp)
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
   const lanes = lanesOf(split, table)
-  const [sharing, apart] = [expertCopies(split), expertStride(split)]
+  const [sharing, apart] = [zero === 0 ? expertCopies(split) : expertShards(split), expertStride(split)]
+  const replicated = replicaSums(setup, table, wide)
   const between = ranksOf(split) / pp
+  const isApart = groups > 1 && !lanes.alike([data, tp], [groups, data * tp])
   return {
     gather: params => {
       const [all, experts] = [total(params, p => gathered(p).all), total(params, p => gathered(p).experts)]
@@ -98,13 +102,14 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
           ? table.collective(kind, wide * elements, ranks, stride)
           : table.collective('all-to-all', wide * elements, ranks, stride) +
             (zero === 0 ? table.collective('all-gather', wide * elements, ranks, stride) : 0)
-      return (
+      const within =
         summed(own, data, tp) +
         summed(experts, sharing, apart) +
         table.collective(kind, as * exact, data, tp) +
-        table.collective('all-reduce', as * overAll, data * tp, 1) +
-        table.collective('all-reduce', as * overCopies, data * copies, 1)
-      )
+        table.collective('all-reduce', as * overAll, dataRanks(split) * tp, 1) +
+        table.collective('all-reduce', as * overCopies, dataRanks(split) * copies, 1)
+      const across = replicated(own, data, tp) + replicated(experts, sharing, apart)
+      return isApart ? Math.max(within, across) : within + across
     },
     besideTp: data > 1 && lanes.shares(0, data, tp),
     besideApart: data > 1 && lanes.shares(1, data, tp),
@@ -113,6 +118,15 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     messagesBesideApart: pp > 1 && lanes.shares(1, 2, between),
   }
 }
+
+/** HSDP: seconds, per reduction within a group, in which parts of so many elements are summed over its replicas once a step. */
+const replicaSums =
+  ({ split }: Setup, table: PriceTable, wide: number) =>
+  (elements: number, ranks: number, stride: number): number => {
+    const groups = dataRanks(split) / shardRanks(split)
+    const sum = table.collective('all-reduce', (wide * elements) / ranks, groups, ranks * stride)
+    return groups === 1 ? 0 : sum / (reducesEach(split) ? split.microbatches : 1)
+  }
 
 /** Of so many elements, where parameters live elsewhere. */
 function liftSeconds({ split, cluster, precision }: Setup, elements: number, tensors: number): number {
@@ -239,7 +253,7 @@ function numberedLayers(kinds: readonly FlyingBlock[], first: number): (number: 
 function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
   if (split.microbatches === 1) return 0
   const { all, experts } = trainedIn(params)
-  const elements = (all - experts) / dataRanks(split) + experts / expertCopies(split)
+  const elements = (all - experts) / shardRanks(split) + experts / expertShards(split)
   // The first of a step is kept as it is.
   const bytes = elements * software.gradientBytes * (1 - 1 / split.microbatches)
   if (bytes === 0) return 0

@@ -7,7 +7,7 @@ import { activationBytes, dataRanks } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, type Held, headParameters } from '../counts.js'
-import { expertCopies } from '../experts.js'
+import { expertCopies, expertShards } from '../experts.js'
 import { factorRoom } from '../factor-cost.js'
 import type { PipelineMemory } from '../memory.js'
 import { muonRoom } from '../muon-cost.js'
@@ -24,7 +24,7 @@ import {
   type worksAt,
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
-import type { Placed } from '../setup.js'
+import { type Placed, shardRanks } from '../setup.js'
 import { keptCodes } from './coding.js'
 import { type CutFacts, cutFacts, heldOf, ranksOfTable } from './cut-facts.js'
 import { type BlockBytes, FetchedBlocks } from './fetched.js'
@@ -77,7 +77,7 @@ function factsOf(placed: Placed): Facts {
     tokens,
     token,
     element,
-    data: dataRanks(split),
+    data: shardRanks(split),
     state,
     stateOfEnds: placed.optimizer?.kind === 'muon' ? stateBytes(placed) : state,
     layer,
@@ -115,10 +115,10 @@ function scratchesOf(placed: Placed, cut: CutFacts): Scratches {
   // On their way parameters lie there as they travel, and so do gradients, beside what they were packed from.
   const [parameters, gradients] = [travelOf(placed, 'gather'), travelOf(placed, 'reduce')]
   const narrow =
-    parameters.sent < parameters.stored ? (parameters.sent / parameters.stored) * (1 + 1 / dataRanks(split)) : 1
+    parameters.sent < parameters.stored ? (parameters.sent / parameters.stored) * (1 + 1 / shardRanks(split)) : 1
   const sent = wide + (gradients.sent < wide ? gradients.sent * framesOf(split) : 0)
   // Parts that have come from the host, or are on their way.
-  const parts = split.lifted && dataRanks(split) > 1 ? ((prefetch + 1) * fetched.layer) / dataRanks(split) : 0
+  const parts = split.lifted && shardRanks(split) > 1 ? ((prefetch + 1) * fetched.layer) / shardRanks(split) : 0
   return {
     layer: wide * (whole ? made.layer : largest),
     table: shape.adapters ? 0 : wide * table,
@@ -216,8 +216,8 @@ function statesOf(
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   // Experts are split over those ranks alone that hold the same.
-  const part = (held - experts) / data + experts / expertCopies(placed.split)
-  const own = (trained.all - trained.experts) / data + trained.experts / expertCopies(placed.split)
+  const part = (held - experts) / data + experts / expertShards(placed.split)
+  const own = (trained.all - trained.experts) / data + trained.experts / expertShards(placed.split)
   return {
     parameters: placed.split.lifted ? 0 : element * (zero >= 3 ? part : held),
     gradients: wide * (zero >= 2 && reduce !== 'step' ? own : trained.all),

@@ -2,11 +2,10 @@
  * Sums over the holders of a parameter: the two stages that share a table, or the two ranks that hold a stage in
  * DualPipe. They are made one parameter after the other when everything else of a rank is done.
  */
-import { dataRanks } from '../../base/index.js'
 import { sendsFactors } from '../factor-cost.js'
 import type { Prices, PriceTable } from '../prices.js'
 import { isHeldTwice, type Pipeline, type PipelineRank } from '../schedules/stages.js'
-import type { Setup } from '../setup.js'
+import { type Setup, shardRanks } from '../setup.js'
 
 /** By rank: when its gradients are sums, from when it was done with its own. */
 export function holderSums(
@@ -18,7 +17,7 @@ export function holderSums(
 ): Float64Array {
   const { shape, split, software } = setup
   const { tp, pp, zero } = split
-  const size = dataRanks(split)
+  const size = shardRanks(split)
   // What is sent as factors lies whole until then.
   const parts = zero === 0 || sendsFactors(split) ? 1 : size
   const sum = (elements: number, apart: number) =>

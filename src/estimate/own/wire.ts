@@ -1,10 +1,10 @@
 /** What flights of our own program send in fewer bits: the bytes, and the passes over memory that pack and unpack them. */
-import { activationBytes, dataRanks, isSparing, wireBytes } from '../../base/index.js'
+import { activationBytes, isSparing, wireBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import type { Held } from '../counts.js'
-import { expertCopies, hasCopies } from '../experts.js'
+import { expertShards, hasCopies } from '../experts.js'
 import { fetchesEach, reducesEach } from '../schedules/stages.js'
-import type { Placed, Setup } from '../setup.js'
+import { type Placed, type Setup, shardRanks } from '../setup.js'
 
 /** Bytes of a number of a flight where it is computed with, and on its way. */
 export interface Travel {
@@ -30,7 +30,7 @@ export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts 
   const { stored, sent } = travelOf(setup, kind)
   if (sent === stored) return 0
   const { split, cluster } = setup
-  const parts = (all - experts) / dataRanks(split) + experts / expertCopies(split)
+  const parts = (all - experts) / shardRanks(split) + experts / expertShards(split)
   const pass = (read: number, written: number): number => {
     const kernel: Kernel = { kind: 'memory', read, written }
     return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)

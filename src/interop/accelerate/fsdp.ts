@@ -81,7 +81,14 @@ function readStrategy(r: Reading, version: number): void {
   const [zero, gather] = found
   r.carry(key, 'plan.zero', zero, zero === 0 ? 'DDP: every rank has the full model' : '')
   if (gather) r.carry(key, 'plan.gather', gather, `${name} parameters are gathered once per step (often called ZeRO-2)`)
-  if (name.startsWith('HYBRID')) r.drop(key, `${name} HSDP is not supported: state is sharded over all of dp`)
+  if (name.startsWith('HYBRID')) readGroups(r, key, name)
+}
+
+/** FSDP 1 shards within a node and replicates across nodes. */
+function readGroups(r: Reading, key: string, name: string): void {
+  const [machines, ranks] = [r.whole('num_machines') ?? 1, r.world ?? r.whole('num_processes') ?? 1]
+  if (machines > 1 && ranks % machines === 0 && ranks > machines)
+    r.carry(key, 'plan.shard', ranks / machines, `${name} shards within a node of ${ranks / machines} ranks`)
 }
 
 function readWrapping(r: Reading): void {

@@ -180,7 +180,7 @@ function readAxes(r: Reading, world: number): Axes | undefined {
     said ? `dp ${dp} = dp_replicate ${replicate} x dp_shard ${shard}` : `dp ${dp} = num_processes ${world}`,
   )
   if (replicate > 1 && shard > 1)
-    r.drop(at('dp_replicate'), `state is sharded over ${shard} of the ${dp} data ranks; Lockstep shards it over all`)
+    r.carry(at('dp_replicate'), 'plan.shard', shard, `HSDP: groups of dp_shard ${shard} ranks, ${replicate} replicas`)
   else r.cosmetic(at('dp_replicate'))
   if (said && shard === 1 && r.field('plan.zero') === 3 && replicate > 1) r.set('plan.zero', 0)
   if (r.has(at('tp'))) r.carry(at('tp'), 'plan.tp', tp)

@@ -77,7 +77,10 @@ function readQuantised(r: Reading, stage: number): void {
   const partition = at('zero_hpz_partition_size')
   if (r.raw(partition) === 1) r.cosmetic(partition)
   const shard = at('mics_shard_size')
-  if (r.raw(shard) === -1) r.cosmetic(shard)
+  const size = r.number(shard)
+  if (size === -1) r.cosmetic(shard)
+  else if (size !== undefined && size > 0 && stage === 3)
+    r.carry(shard, 'plan.shard', size, `MiCS is HSDP: groups of ${size} ranks are replicas`)
 }
 
 /** Sizes that `auto` works out from the width of the model. */

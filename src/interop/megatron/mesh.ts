@@ -46,6 +46,7 @@ function readData(t: Terms, { world, tp, pp, cp }: Mesh & { world: number }): nu
   const dp = world / ranks
   t.derive('world', 'plan.dp', dp, `dp ${dp} = world ${world} / (tp ${tp} x pp ${pp}${cp > 1 ? ` x cp ${cp}` : ''})`)
   readOrder(t)
+  readInstances(t, dp)
   return dp
 }
 
@@ -120,11 +121,14 @@ export function readExperts(t: Terms, { world, tp, pp, cp, dp }: Mesh): void {
 function readOrder(t: Terms): void {
   if (t.is('use-tp-pp-dp-mapping')) t.carry('use-tp-pp-dp-mapping', 'plan.rankOrder', 'tp-cp-ep-pp-dp')
   else t.read('use-tp-pp-dp-mapping')
-  const instances = t.whole('num-distributed-optimizer-instances', 1) ?? 1
-  if (instances > 1)
-    t.drop(
-      'num-distributed-optimizer-instances',
-      `optimizer state is sharded over all of dp, not over 1 / ${instances} of it (no HSDP)`,
-    )
-  else t.read('num-distributed-optimizer-instances')
+}
+
+/** HSDP: each instance of the distributed optimizer shards over its part of dp, which is a replica of the others. */
+function readInstances(t: Terms, dp: number): void {
+  const term = 'num-distributed-optimizer-instances'
+  const instances = t.whole(term, 1) ?? 1
+  if (instances === 1) t.read(term)
+  else if (!t.is('use-distributed-optimizer')) t.drop(term, 'without --use-distributed-optimizer nothing is sharded')
+  else if (dp % instances !== 0) t.refuse(term, `dp ${dp} % ${instances} instances = ${dp % instances}, must be 0`)
+  else t.carry(term, 'plan.shard', dp / instances, `HSDP: ${instances} replicas of dp ${dp} / ${instances} ranks`)
 }

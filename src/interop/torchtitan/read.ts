@@ -165,8 +165,8 @@ function readMesh(r: Reading, keys: Keys, { world }: Given): Mesh | undefined {
   for (const [i, field] of fields.entries())
     if (r.has(keys.of(names[i]))) r.carry(keys.of(names[i]), field, [tp, pp, cp][i])
   const replicateKey = keys.of('data_parallel_replicate_degree')
-  if (replicate > 1 && shard > 1)
-    r.drop(replicateKey, `state is sharded over ${shard} of the ${dp} data ranks; Lockstep shards it over all`)
+  if (replicate > 1 && shard * cp > 1)
+    r.carry(replicateKey, 'plan.shard', shard, `HSDP: groups of dp_shard ${shard} ranks, ${replicate} replicas`)
   else if (r.has(replicateKey)) r.carry(replicateKey, 'plan.dp', undefined)
   readSequence(r, keys, tp, cp)
   return { tp, pp, cp, dp, shard }

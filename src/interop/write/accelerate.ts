@@ -1,6 +1,6 @@
 /** A job as Accelerate's YAML (1.1, in which a plain NO is false), with the arguments of the Trainer beside it: batches and learning rates are theirs. */
 import { stringify } from 'yaml'
-import type { Job } from '../../plan/index.js'
+import { dataGroups, type Job } from '../../plan/index.js'
 import { type KeysOf, withoutUnset } from './unset.js'
 import { json, microbatchOf, type Writer, worldOf } from './writing.js'
 
@@ -95,9 +95,10 @@ function sectionOf({ plan, training }: Job) {
 function axesOf({ plan }: Job) {
   const ulysses = plan.attention === 'ulysses' && plan.cp > 1
   const split = plan.zero === 3
+  const { shard, groups } = dataGroups(plan)
   return {
-    parallelism_config_dp_replicate_size: split ? 1 : plan.dp,
-    parallelism_config_dp_shard_size: split ? plan.dp : 1,
+    parallelism_config_dp_replicate_size: split ? groups : plan.dp,
+    parallelism_config_dp_shard_size: split ? shard : 1,
     parallelism_config_tp_size: plan.tp,
     ...(ulysses ? { parallelism_config_sp_size: plan.cp } : { parallelism_config_cp_size: plan.cp }),
     ...(!ulysses &&

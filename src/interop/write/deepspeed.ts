@@ -1,5 +1,5 @@
 /** A job as DeepSpeed's JSON: T, M and G all three, clipping even where there is none, warm-up in a line. */
-import type { Job } from '../../plan/index.js'
+import { dataGroups, type Job } from '../../plan/index.js'
 import { type KeysOf, withoutUnset } from './unset.js'
 import { json, microbatchOf, type Writer, worldOf } from './writing.js'
 
@@ -19,6 +19,7 @@ export const writeDeepSpeed: Writer = (job, refuse, unset) => {
   if (plan.precision === 'bf16-no-masters' || (plan.precision === 'pure-bf16' && plan.zero === 0))
     refuse('plan.precision', 'DeepSpeed supports f32 master weights, or pure bf16 with stages 1 to 3')
   const bytes = plan.precision === 'f32' ? 4 : 2
+  const { shard, groups } = dataGroups(plan)
   const config = {
     train_batch_size: training.globalBatch,
     train_micro_batch_size_per_gpu: microbatchOf(job),
@@ -29,6 +30,7 @@ export const writeDeepSpeed: Writer = (job, refuse, unset) => {
       overlap_comm: plan.overlap,
       reduce_bucket_size: plan.bucket / bytes,
       offload_optimizer: { device: devices[plan.offload?.optimizer ?? 'device'] },
+      ...(plan.zero === 3 && groups > 1 && { mics_shard_size: shard }),
       ...(plan.zero === 3 && { offload_param: { device: devices[plan.offload?.parameters ?? 'device'] } }),
     },
     ...precisionOf(job),

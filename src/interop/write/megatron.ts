@@ -1,6 +1,6 @@
 /** A job as a launch script of Megatron-LM: every value a flag, so that no default of any release decides. */
 import { sequencesUntil } from '../../base/index.js'
-import { type Job, layersPerStage } from '../../plan/index.js'
+import { dataGroups, type Job, layersPerStage } from '../../plan/index.js'
 import { layoutOf } from '../megatron/layout.js'
 import { modelFlags } from './megatron-model.js'
 import { rateFlags } from './megatron-rate.js'
@@ -92,11 +92,13 @@ function stageFlags({ plan, model }: Job, refuse: Refuse): Flags {
 
 function stateFlags({ plan }: Job, refuse: Refuse): Flags {
   const { offload, zero } = plan
+  const { groups } = dataGroups(plan)
   if (zero === 3 && plan.gather === 'step') refuse('plan.gather', 'Megatron-FSDP gathers parameters at every use')
   if (offload && (offload.activations !== 'none' || offload.parameters !== 'device' || offload.optimizer === 'disk'))
     refuse('plan.offload', 'Megatron can offload the optimizer to the host only')
   return {
     ...(zero > 0 && { 'use-distributed-optimizer': true }),
+    ...(zero > 0 && groups > 1 && { 'num-distributed-optimizer-instances': groups }),
     ...(zero > 1 && {
       'use-megatron-fsdp': true,
       'data-parallel-sharding-strategy': zero === 2 ? 'optim_grads' : 'optim_grads_params',

@@ -1,6 +1,6 @@
 /** A job as torchtitan's TOML (v0.2): every value written out. */
 import type { ModelInput } from '../../model/index.js'
-import { type Job, stagesOf } from '../../plan/index.js'
+import { dataGroups, type Job, stagesOf } from '../../plan/index.js'
 import { flavorOf } from '../torchtitan/models.js'
 import { type KeysOf, withoutUnset } from './unset.js'
 import { microbatchOf, toml, type Writer, worldOf } from './writing.js'
@@ -31,6 +31,7 @@ export const writeTorchtitan: Writer = (job, refuse, unset) => {
   if (plan.pp > 1 && named === undefined && typeof plan.schedule === 'string')
     refuse('plan.schedule', `torchtitan has no ${plan.schedule}; lockstep schedule writes it as CSV`)
   const split = plan.zero === 3
+  const { shard, groups } = dataGroups(plan)
   const stages = stagesOf(plan)
   const [name, flavor] = flavorOf(one => isSame(one, model)) ?? ['custom', 'custom']
   const micro = microbatchOf(job)
@@ -56,7 +57,7 @@ export const writeTorchtitan: Writer = (job, refuse, unset) => {
       mixed_precision_reduce: plan.compress?.reduce === 'bf16' ? 'bfloat16' : 'float32',
     },
     parallelism: {
-      ...{ data_parallel_replicate_degree: split ? 1 : plan.dp, data_parallel_shard_degree: split ? plan.dp : 1 },
+      ...{ data_parallel_replicate_degree: split ? groups : plan.dp, data_parallel_shard_degree: split ? shard : 1 },
       fsdp_reshard_after_forward: plan.gather === 'use' ? 'always' : 'never',
       ...{ tensor_parallel_degree: plan.tp, pipeline_parallel_degree: plan.pp, context_parallel_degree: plan.cp },
       context_parallel_rotate_method: plan.attention === 'ring' ? 'alltoall' : 'allgather',

@@ -4,6 +4,7 @@
  */
 import { check, Job, jobFields, type Problem, planPrecisions, recomputePolicies, scheduleNames } from 'lockstep'
 import type { Context } from '../modules.js'
+import { divisors } from './divisors.js'
 import { type Asked, asPlan, type Changes, type Link, linkOfPlan, readLink } from './link.js'
 import { refused } from './phrases.js'
 import { type RareField, rare, rareFields } from './rare.js'
@@ -197,11 +198,4 @@ export function following(
     // A split by hand is one for a number of stages.
     ...(next.pp === plan.pp ? {} : { layers: 'even' }),
   }
-}
-
-function divisors(n: number): number[] {
-  if (!Number.isInteger(n) || n < 1) return [1]
-  const small: number[] = []
-  for (let d = 1; d * d <= n; d++) if (n % d === 0) small.push(d)
-  return [...new Set([...small, ...small.map(d => n / d)])].sort((a, b) => a - b)
 }

@@ -1,5 +1,6 @@
 /** Decisions that few plans take: each with the value a plan has, and those it could have. */
 import { attentionKinds, fp8Recipes, type Job } from 'lockstep'
+import { divisors } from './divisors.js'
 
 type Plan = Job['plan']
 type Changed = Partial<Record<keyof Plan, unknown>>
@@ -79,6 +80,10 @@ export const rare = {
       [...new Set([1, 5, 25, 100, 400, plan.bucket / MiB])]
         .sort((a, b) => a - b)
         .map(size => [`${size} MiB`, { bucket: size * MiB }]),
+  },
+  shard: {
+    now: ({ dp, shard = dp }) => String(shard),
+    values: ({ plan: { dp } }) => divisors(dp).map(n => [String(n), { shard: n === dp ? undefined : n }]),
   },
   gather: plain('gather', ['use', 'step']),
   reduce: plain('reduce', ['microbatch', 'step']),
