@@ -165,6 +165,22 @@ export const rules = [
     example: 'tokenised text',
   },
 
+  { pattern: /\bflights\b/i, instead: 'buckets', example: 'gather in flights' },
+  { pattern: /\banew\b/i, instead: 'again, a new one', example: 'calibrate writes it anew' },
+  {
+    pattern: /\ba job (says|cannot say|can say|says so)\b/i,
+    instead: 'a job sets, no job field',
+    example: 'a job says plan.layers',
+  },
+  { pattern: /\bmust be whole\b/i, instead: 'must be an integer', example: '3.5, must be whole' },
+  { pattern: /\bstay(s)? whole\b/i, instead: 'is not sharded', example: 'parameters stay whole' },
+  { pattern: /\bproducts (stay|and collectives)\b/i, instead: 'matmuls', example: 'products stay in 16 bits' },
+  {
+    pattern: /\bexchange(s)? sequence for heads\b/i,
+    instead: 'Ulysses (all-to-all)',
+    example: 'ranks exchange sequence for heads',
+  },
+
   // Chinese.
   { pattern: /定律/, instead: '不变量', example: '程序违反了定律' },
   { pattern: /相遇/, instead: '通信，路由到', example: 'token 遇到的专家如何相遇' },

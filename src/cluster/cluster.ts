@@ -74,7 +74,7 @@ export const Topology = z.discriminatedUnion('kind', [
 
 /** The schema of a cluster (Zod): device, links and topology. */
 export const Cluster = z.strictObject({
-  name: z.string().describe('what to call it'),
+  name: z.string().describe('name of the cluster'),
   device: Device.describe('device description, or the name of a device in the catalog'),
   devices: z.int().min(1).describe('number of devices'),
   /**

@@ -70,9 +70,7 @@ export const Curves = z.strictObject({
       ),
     unaligned: fraction
       .optional()
-      .describe(
-        'the share of the rate that is left where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257',
-      ),
+      .describe('fraction of the rate for operands whose rows are not 16-byte aligned, as with a vocabulary of 50257'),
     measured: z.array(MatmulPoint).default([]).describe('measured points; the curve passes through them'),
     inStep: inStep.optional(),
   }),

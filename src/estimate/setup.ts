@@ -30,7 +30,7 @@ export interface Split extends AxisSizes {
   readonly recompute: 'none' | 'cheap' | 'selective' | 'full' | 'per-op'
   /** cp: contiguous sharding instead of zigzag, so the last rank has most work. */
   readonly inOrder?: true
-  /** cp: ranks that exchange sequence for heads, where that is not 1. */
+  /** cp: size of the Ulysses (all-to-all) factor, if not 1. */
   readonly ulysses?: number
   /** cp: ring attention; otherwise keys and values are gathered. */
   readonly ring?: true
@@ -82,7 +82,7 @@ export interface Setup {
   readonly averages?: boolean
   /** Losses are scaled: gradients are divided by it before they are used. */
   readonly scaled?: boolean
-  /** What was worked out for other plans; without it everything is worked out anew. */
+  /** What was worked out for other plans; without it everything is computed. */
   readonly book?: EstimateBook
 }
 

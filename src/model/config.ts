@@ -30,7 +30,7 @@ const capacity = z.strictObject({
     .enum(roomOrders)
     .default('choice')
     .describe('which tokens are kept: first choices, earlier tokens, or higher scores'),
-  renormalize: z.boolean().default(false).describe('normalize the weights of the kept choices'),
+  renormalize: z.boolean().default(false).describe('renormalize the weights of the experts that kept the token'),
   group: z
     .union([z.literal('sequence'), size(2 ** 30)])
     .default('sequence')
@@ -145,16 +145,16 @@ const RopeScaling = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('llama3').describe('Llama 3.1: low frequencies are scaled'),
     factor: slower,
-    low: turns('pairs with fewer turns in the original positions are slowed').default(1),
-    high: turns('pairs with more turns in the original positions stay').default(4),
+    low: turns('low_freq_factor: dims with fewer rotations over the original context are interpolated').default(1),
+    high: turns('high_freq_factor: dims with more rotations over the original context are unchanged').default(4),
     original,
   }),
   z.strictObject({
     kind: z.literal('yarn').describe('YaRN: low frequencies are scaled, with an attention temperature'),
     factor: slower,
     original,
-    fast: turns('pairs with more turns in the original positions stay').default(32),
-    slow: turns('pairs with fewer turns in the original positions are slowed').default(1),
+    fast: turns('beta_fast: dims with more rotations over the original context are unchanged').default(32),
+    slow: turns('beta_slow: dims with fewer rotations over the original context are interpolated').default(1),
     scale: share.default(1).describe('mscale: queries and keys are multiplied by 0.1 mscale ln(factor) + 1'),
     scaleAll: share
       .default(0)

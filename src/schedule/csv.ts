@@ -37,7 +37,7 @@ export interface ParsedSchedule {
   /** Absent when there are problems. */
   readonly schedule?: Schedule
   readonly problems: readonly Problem[]
-  /** How many cells were messages or markers: they are placed anew, not taken from the file. */
+  /** How many cells were sends, receives or markers: they are generated, not read from the file. */
   readonly ignored: number
 }
 

@@ -56,13 +56,13 @@ function registerKernels(bench: Command, io: Io, done: (code: number) => void): 
     .addHelpText(
       'after',
       `
-Each kernel is compared with the reference before it is timed. Times are CPU times. GB/s counts each operand read once and
-each result written once. --roofline divides by the lower bound: a copy of as many bytes, or the kernel's FLOPs at the rate
-of an in-cache matmul.
+Each kernel is compared with the reference before it is timed. Times are CPU times. GB/s counts
+each operand read once and each result written once. --roofline divides by the lower bound: a copy
+of as many bytes, or the kernel's FLOPs at the rate of an in-cache matmul.
 
-When kernels are built or first loaded, they are autotuned: register tiles of the matmul, cache block sizes and all-reduce
-copy loops are timed in turns. The first one within 5 % of the best median wins; the GFLOP/s shown are of its best turn.
-The result is cached until the CPU or the kernels change. LOCKSTEP_VARIANT=NAME,... overrides it.
+When kernels are built or first loaded, they are autotuned: register tiles of the matmul, cache
+block sizes and all-reduce copy loops are timed alternately. The first one within 5 % of the best
+median wins; the GFLOP/s shown are of its best run. The result is cached until the CPU or the kernels change. LOCKSTEP_VARIANT=NAME,... overrides it.
 
 Example:
   lockstep bench kernels --kernels native --only matmul

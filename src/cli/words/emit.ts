@@ -21,7 +21,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--adapters <folder>', adaptersHelp)
     .option(
       '--also <ranks>',
-      'plans for other numbers of ranks too, such as 4,6 or 4..8: train.py takes what fits',
+      'plans for other numbers of ranks too, such as 4,6 or 4..8: train.py uses the one that matches',
       ranksOf,
     )
     .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')

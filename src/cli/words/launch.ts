@@ -31,10 +31,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       }),
     )
     .addOption(faultOption())
-    .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
+    .addOption(everyOption('--hash-every', 'compare parameter replicas bit by bit every n steps'))
     .option(
       '--profile-every <n>',
-      'in every n-th step: where the time of each rank goes, and what collectives achieve',
+      'measure every n-th step: time of each rank by part, and bandwidth of collectives',
       positive,
     )
     .option('--tensorboard <folder>', 'write event files for TensorBoard during the run')
@@ -44,7 +44,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         .implies({ shrink: true, elastic: true }),
     )
   withCheckpointOptions(command)
-    .option('--json', 'one JSON object a step')
+    .option('--json', 'one JSON object per step')
     .addHelpText(
       'after',
       '\nExample:\n  lockstep launch job.yaml --steps 20\n  lockstep launch job.yaml --elastic --fault kill:rank=1,step=30\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',

@@ -21,7 +21,7 @@ Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
     command.description(
-      'Searches all parallelism plans for a model on a cluster: the fastest that fit in memory, with step time, MFU, memory and cost, and why the others are worse. A job file stands for --model, --seq and --global-batch; its precision, optimizer and LoRA settings hold too.',
+      'Searches all parallelism plans for a model on a cluster: the fastest that fit in memory, with step time, MFU, memory and cost, and why the others are worse. A job file replaces --model, --seq and --global-batch; its precision, optimizer and LoRA settings apply too.',
     ),
     { mayHaveJob: true },
   )

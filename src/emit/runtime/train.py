@@ -169,7 +169,7 @@ def checkpoint_to_load(trainer: Trainer, options: argparse.Namespace, store: dis
                 print(f"lockstep: {text}", file=sys.stderr, flush=True)
             print(f"lockstep: no complete checkpoint in {options.save}: restarting from {trainer.resumed_from}", file=sys.stderr, flush=True)
         skipped = trainer.skipped_corrupt
-        found = trainer.find(asked, dist.PrefixStore("anew", store), weights_only) if asked else None
+        found = trainer.find(asked, dist.PrefixStore("restart", store), weights_only) if asked else None
         trainer.skipped_corrupt = skipped + (found.skipped if found else [])
         return found, weights_only
 
