@@ -15,7 +15,15 @@ import { type Neighbour, neighboursOf } from './neighbours.js'
 import { type Request, requestOfJob } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
-import { asSimulated, callsOfPlan, canSimulate, hasFailed, PlanSimulator, recomputedOf } from './simulated.js'
+import {
+  asSimulated,
+  bestOfEachFirst,
+  callsOfPlan,
+  canSimulate,
+  hasFailed,
+  PlanSimulator,
+  recomputedOf,
+} from './simulated.js'
 
 /** What `explain` found about the plan of a job. */
 export interface Explanation {
@@ -73,8 +81,9 @@ export function* explaining(request: Request, job: Job, options: ExplainOptions 
   // Alternatives are estimated: what is compared with them is the estimate, both scaled to the step that is shown.
   const estimated = plan.estimate.step / closed.estimate.step
   const fit = own ? certainly(plan.bytes <= capacityOf(request)) : fitOfPrice(request, plan)
-  const [found] = (yield* asPart(0.2, 0.6, searching(request, { keep: 1, front: false }))).best
-  const best = found && (own ? outlined(request, found) : undefined)
+  const { best: candidates } = yield* asPart(0.2, 0.6, searching(request, { keep: own ? keptBest : 1, front: false }))
+  const [found] = candidates
+  const best = own && fastestOf(request, candidates)
   const neighbours = neighboursOf(request, scaledTo(closed, estimated), estimated)
   const impossible = found ? undefined : yield* asPart(0.6, 0.7, findingWhatWorks(request, clusterAt))
   const choices = request.software.own
@@ -111,12 +120,22 @@ const figuresOf = (simulation: Simulation) => {
   return { step, parts, arena: memory.arena, recomputed: recomputedOf(simulation), memory: peaks }
 }
 
-/** The best plan with its simulated step, so that a simulated plan is compared with another. */
-function outlined(request: Request, found: Priced): Priced | undefined {
-  const outcome = new PlanSimulator(request).outline(found)
-  if (hasFailed(outcome)) return undefined
-  const recomputed = found.estimate.flops.hardware - found.estimate.flops.model
-  return asSimulated(found, { ...outcome, arena: found.bytes, recomputed })
+/** Plans that are kept of a search, and how many of them are simulated. */
+const keptBest = 16
+const mostSimulated = 4
+
+/** The fastest of the best once they are simulated, so that a simulated plan is compared with another. */
+function fastestOf(request: Request, found: readonly Priced[]): Priced | undefined {
+  const simulator = new PlanSimulator(request)
+  const outcomes = bestOfEachFirst(found)
+    .slice(0, mostSimulated)
+    .flatMap(plan => {
+      const outcome = simulator.outline(plan)
+      const { model, hardware } = plan.estimate.flops
+      const figures = { arena: plan.bytes, recomputed: hardware - model }
+      return hasFailed(outcome) ? [] : [asSimulated(plan, { ...outcome, ...figures })]
+    })
+  return outcomes.sort((a, b) => a.estimate.step - b.estimate.step).at(0)
 }
 
 /** The framework that generated programs are compared with. */
