@@ -214,7 +214,7 @@ test('a recipe of Bridge: literals, keywords and functions of the file; the rest
   deepEqual(
     named.map(one => one.slice(0, 40).trim()),
     [
-      'line 7: what _common() sets is not in the',
+      'line 7: the settings of _common() are not',
       'line 13: not followed: cfg . train . micro_b'.slice(0, 40),
       'line 18: not followed: if others ( )',
       'line 24: not followed: tune ( cfg )',
