@@ -2,11 +2,13 @@
 import { equal, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { defaultOrder, finish } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { capacityOf } from '../src/estimate/index.js'
+import { capacityOf, splitOf } from '../src/estimate/index.js'
 import { flopsPerToken } from '../src/model/index.js'
 import { type Job, layersPerStage, parseJob, worldOfPlan } from '../src/plan/index.js'
+import { findingOrder, plainSplit, planOf, priceOf, requestOfJob } from '../src/search/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 
 const text = readFileSync(new URL('../../examples/jobs/llama3-405b.yaml', import.meta.url), 'utf8')
@@ -60,4 +62,16 @@ test('what the example says of itself is what is simulated, to a tenth', () => {
   near(said('TFLOP/s per GPU'), tera)
   near(said('MFU'), 100 * mfu)
   near(said('bubble'), 100 * bubble)
+})
+
+test('on pods of 3,072 GPUs at 1:7 the order of the report is found for the example without one', () => {
+  const plan = { ...example.plan, rankOrder: defaultOrder }
+  const request = requestOfJob({ ...example, plan }, clusterOf('h100', 16384, { pod: 3072, oversubscription: 7 }))
+  const found = finish(findingOrder(request, priceOf(request, splitOf({ ...example, plan }, '1f1b'))))
+  equal(found?.rankOrder, 'tp-cp-ep-pp-dp')
+  equal(found?.rankOrder, example.plan.rankOrder)
+  ok(found!.gain > 0.1 && found!.gain < 0.2, `${found?.gain}`)
+  const kept = requestOfJob(example, request.cluster)
+  equal(planOf(kept, plainSplit).rankOrder, 'tp-cp-ep-pp-dp')
+  equal(finish(findingOrder(kept, priceOf(kept, splitOf(example, '1f1b')))), undefined)
 })

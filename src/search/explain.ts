@@ -12,6 +12,7 @@ import { holds } from './constraint.js'
 import { fitOfPrice } from './fitting.js'
 import { type ClusterAt, findingWhatWorks, type Impossible } from './impossible.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
+import { type FasterOrder, findingOrder, type StepIn } from './order.js'
 import { type Request, requestOfJob } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
@@ -45,6 +46,8 @@ export interface Explanation {
   readonly best?: Priced
   /** Where none fits: why, and what would make one possible. */
   readonly impossible?: Impossible
+  /** A rank order in which the plan is faster. */
+  readonly order?: FasterOrder
   /** The best plan was simulated. */
   readonly bestSimulated: boolean
   /** The same plan in another framework, estimated. */
@@ -90,6 +93,10 @@ export function* explaining(request: Request, job: Job, options: ExplainOptions 
     ? yield* asPart(0.7, 1, pricingChoices(job, request.cluster, choiceNames, own))
     : []
   const elsewhere = elsewhereOf(request, job)
+  const order =
+    typeof job.plan.schedule === 'string'
+      ? yield* findingOrder(request, closed, own && simulatedIn(request, job, own))
+      : undefined
   return {
     ...{ job, request, plan, fit, scale, neighbours, choices },
     ...{ simulated: own !== undefined, bestSimulated: best !== undefined },
@@ -97,6 +104,7 @@ export function* explaining(request: Request, job: Job, options: ExplainOptions 
     ...(found && { best: best ? scaledTo(best, scale) : scaledTo(found, estimated) }),
     ...(impossible && { impossible }),
     ...(elsewhere && { elsewhere }),
+    ...(order && { order: { ...order, step: order.step * scale } }),
   }
 }
 
@@ -110,6 +118,14 @@ function* simulatingOwn(request: Request, job: Job): Work<ExplainedProgram | und
   const prices = clusterPrices(program, request.cluster)
   return { program, simulation: yield* asPart(0.7, 1, simulating(program, prices, { watch: [] })) }
 }
+
+/** The step of the job's own program in a rank order. */
+const simulatedIn = (request: Request, job: Job, { simulation }: ExplainedProgram): StepIn =>
+  function* (rankOrder) {
+    if (rankOrder === job.plan.rankOrder) return simulation.step
+    const program = yield* asPart(0, 0.7, compilingJob({ ...job, plan: { ...job.plan, rankOrder } }))
+    return (yield* asPart(0.7, 1, simulating(program, clusterPrices(program, request.cluster), { watch: [] }))).step
+  }
 
 const isError = ({ severity }: { readonly severity: string }) => severity === 'error'
 

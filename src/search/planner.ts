@@ -11,6 +11,7 @@ import { fitOfPrice } from './fitting.js'
 import { keptPlans } from './kept-plans.js'
 import { kindOf, outcomeOf } from './kinds.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
+import { type FasterOrder, findingOrder } from './order.js'
 import { clause, refused } from './phrases.js'
 import type { PlanSample } from './plan-sample.js'
 import { Race } from './race.js'
@@ -49,6 +50,8 @@ export interface Answer {
   readonly failed: readonly FailedPlan[]
   /** Plans with too many calls to be compiled, and so not listed. */
   readonly tooLong: number
+  /** A rank order in which the first plan is faster. */
+  readonly order?: FasterOrder
 }
 
 /** A listed plan: its estimate, whether it fits, and its simulation. */
@@ -199,7 +202,8 @@ class Planner {
     const listed = yield* asPart(0.7, 0.9, this.#compileListed(this.#inOrder(candidates)))
     const lighter = listed.length > 0 ? spread(front.filter(plan => this.#isShort(plan))) : []
     const picked = yield* asPart(0.9, 1, this.#compileFront(lighter))
-    return this.#answer(listed, frontOf([...listed, ...picked]))
+    const order = listed[0] && (yield* findingOrder(this.#request, listed[0].plan))
+    return { ...this.#answer(listed, frontOf([...listed, ...picked])), ...(order && { order }) }
   }
 
   #answer(listed: readonly RankedPlan[], front: readonly RankedPlan[]): Answer {

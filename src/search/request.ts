@@ -1,5 +1,5 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
-import { error, oneRank, ProblemsError, precisionFacts, roundUp } from '../base/index.js'
+import { defaultOrder, error, oneRank, ProblemsError, precisionFacts, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisionProblem } from '../cluster/index.js'
 import {
   EstimateBook,
@@ -52,6 +52,8 @@ export interface Request {
 export interface Said {
   readonly plan?: Pick<Job['plan'], 'precision' | 'gradients' | 'rounding' | 'fp8'>
   readonly training: Partial<Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale' | 'lora'>>
+  /** Where it is not the usual one: the cost model does not know it, programs do. */
+  readonly rankOrder?: string
 }
 
 /** What `lockstep plan` is asked: model, batch, cluster, software and constraints. */
@@ -158,6 +160,7 @@ const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] =>
 export const planOf = ({ precision, said }: Pick<Request, 'precision' | 'said'>, split: Split): PlanInput => ({
   ...planInput(split, precision),
   ...said?.plan,
+  ...(said?.rankOrder && split.ep === 1 && { rankOrder: said.rankOrder }),
 })
 
 /** All that the price of a plan depends on. */
@@ -215,6 +218,7 @@ export function requestOfJob(
   const said = {
     plan: { precision, rounding, ...(gradients && { gradients }), ...(fp8 && { fp8 }) },
     training: { optimizer, ema, lossScale, lora },
+    ...(plan.rankOrder !== defaultOrder && { rankOrder: plan.rankOrder }),
   }
   const shape = shapeOf(model, training.seq, adaptersOf({ model, training }))!
   return { ...request, shape, software: ownSoftwareOf(plan), said }

@@ -96,6 +96,7 @@ interface SummaryValues {
   'best/fits': Basis & { readonly step: number }
   'note/own-order': { readonly file: string; readonly simulated: boolean }
   'note/own-recompute': { readonly simulated: boolean }
+  'order/faster': { readonly rankOrder: string; readonly step: number; readonly gain: number }
   /** Seconds of a step with it and without; `name` is that of the choice, a path in the plan. */
   'note/slow-compression': {
     readonly name: string
@@ -186,6 +187,8 @@ const summaryWords: Wording<SummaryValues> = {
       : `${file} is estimated as 1f1b: this software cannot run its order`,
   'note/own-recompute': ({ simulated }) =>
     `${simulated ? 'this plan is simulated; in alternatives ' : ''}a list of ops to recompute is estimated as half of the forward pass, without memory savings`,
+  'order/faster': ({ rankOrder, step, gain }) =>
+    `with rankOrder ${rankOrder} it takes ${showSeconds(step)}, ${showPercent(gain)} less (simulated)`,
   'note/slow-compression': ({ name, chosen, simulated, step, without }) =>
     `${name} ${chosen} makes the step slower on these links: ${showSeconds(step)} instead of ${showSeconds(without)} (+${showPercent(step / without - 1)}, ${simulated ? 'both simulated' : 'by estimate'}); it pays off on slower links`,
 }

@@ -176,6 +176,7 @@ export const sentencesZh: Wording<SentenceValues> = {
       : `${v.file} 按 1f1b 估算：这套软件不能按它的次序运行`,
   'note/own-recompute': v =>
     `${v.simulated ? '本方案是模拟得出的；在其他方案中，' : ''}逐个指定的重计算算子按半个前向估算，且不计节省的显存`,
+  'order/faster': v => `rankOrder 改为 ${v.rankOrder} 时一步为 ${seconds(v.step)}，减少 ${percent(v.gain)}（模拟）`,
   'note/slow-compression': v =>
     `在这些链路上，${v.name} ${v.chosen} 反而让一步变长：${seconds(v.step)}，不用它则是 ${seconds(v.without)}（+${percent(v.step / v.without - 1)}，${v.simulated ? '两者都经模拟' : '按估算'}）；它适合更慢的链路`,
 }

@@ -97,7 +97,7 @@ function asText(
   load: RankLoad | undefined,
   { io, out }: { io: Io; out?: string | undefined },
 ): string {
-  const { job, request, plan, fit, scale, neighbours, choices, impossible } = explained
+  const { job, request, plan, fit, scale, neighbours, choices, impossible, order } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, hfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -133,7 +133,8 @@ function asText(
     '',
     ...choicesText(choices, colorsOf(io)),
     ...(impossible?.instead.length ? [bold('What would work'), ...indent(worksLines(impossible)), ''] : []),
-    gains.length > 0 ? `${bold(some)} (estimated)` : none,
+    gains.length > 0 || order ? `${bold(some)} (estimated)` : none,
+    ...indent(order ? wrapped(showSentence({ code: 'order/faster', values: order })) : []),
     ...indent(neighbourLines(gains)),
     '',
     `${bold('What does not help')} (estimated)`,
@@ -200,7 +201,19 @@ function bestLines(
   ]
 }
 
-function asJson({ request, plan, fit, scale, neighbours, choices, best, impossible, simulated, bubble }: Explanation) {
+function asJson({
+  request,
+  plan,
+  fit,
+  scale,
+  neighbours,
+  choices,
+  best,
+  impossible,
+  order,
+  simulated,
+  bubble,
+}: Explanation) {
   const { estimate, bytes } = plan
   const shown = (one: Priced) => ({
     plan: planOf(request, one.split),
@@ -227,5 +240,6 @@ function asJson({ request, plan, fit, scale, neighbours, choices, best, impossib
     choices: choices.map(choiceJson),
     ...(best && { best: shown(best) }),
     ...(impossible && { impossible: impossibleJson(impossible) }),
+    ...(order && { order }),
   }
 }

@@ -16,6 +16,7 @@ import { exposedOf, headroomOf } from '../../metrics/index.js'
 import {
   asSimulated,
   capacityOf,
+  type FasterOrder,
   findingPlans,
   findingReasons,
   findingWhatWorks,
@@ -28,7 +29,7 @@ import {
 } from '../../search/index.js'
 import { clusterIfAny } from '../files/load-cluster.js'
 import { requireOutputs } from '../files/outputs.js'
-import { planningOfJob, provenance } from '../files/planned-job.js'
+import { planningOfJob, provenance, withOrder } from '../files/planned-job.js'
 import type { Io } from '../io.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
@@ -58,8 +59,9 @@ export async function planCommand(path: string | undefined, options: PlanOptions
   const { json, out } = options
   io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
   if (out !== undefined) {
-    const text = ofJob?.textWith(first, out) ?? jobText(planning, first, out)
-    const seconds = first.simulated?.step ?? first.plan.estimate.step
+    const { order } = told
+    const text = ofJob?.textWith(first, out, order) ?? jobText(planning, first, out, order)
+    const seconds = order?.step ?? first.simulated?.step ?? first.plan.estimate.step
     const condition = first.fit.condition && showSentence(first.fit.condition)
     save(out, `${provenance(planning.request, { seconds, condition, by: 'plan' })}\n${text}`, io)
     if (!json) io.out(`\nwritten: ${out} (lockstep check, compile, simulate and explain read it)\n`)
@@ -141,6 +143,7 @@ function asJson({ request, notes }: Planning, answer: Told) {
     best: listed.map(one => planJson(request, one)),
     possible: possible.map(one => planJson(request, one)),
     front: front.map(one => planJson(request, one)),
+    ...(answer.order && { order: answer.order }),
     ...(why && {
       why: {
         reading: readingJson(why.reading),
@@ -157,13 +160,15 @@ function asJson({ request, notes }: Planning, answer: Told) {
   }
 }
 
+const unset = '# Optimizer, clipping, steps and data are defaults: set them before you train.\n'
+
 /** A job file: what was asked, and the plan. Paths in it are relative to it. */
-export function jobText({ request, model }: Planning, { plan }: RankedPlan, path: string): string {
+export function jobText({ request, model }: Planning, { plan }: RankedPlan, path: string, order?: FasterOrder): string {
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
     training: trainingInput(request),
-    plan: planInput(plan.split, request.precision),
+    plan: { ...planInput(plan.split, request.precision), ...withOrder(order) },
   }
-  return stringify(job)
+  return `${unset}${stringify(job)}`
 }

@@ -4,7 +4,7 @@ import { parseDocument, stringify } from 'yaml'
 import { ProblemsError, printable, showSeconds } from '../../base/index.js'
 import { findEntry } from '../../cluster/index.js'
 import { detect, Job, type PlanInput, worldOfPlan } from '../../plan/index.js'
-import { planOf, type RankedPlan, type Request, requestOfJob } from '../../search/index.js'
+import { type FasterOrder, planOf, type RankedPlan, type Request, requestOfJob } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { type Planning, type PlanningOptions, planningFor } from '../text/planning.js'
 import { loadAnyJob, portable } from './load.js'
@@ -16,7 +16,7 @@ type JobPlanningOptions = Omit<PlanningOptions, 'model' | 'lora' | 'precision' |
 export interface PlannedJob {
   readonly planning: Planning
   /** The text of a job file at this path, with this plan. */
-  readonly textWith: (plan: RankedPlan, out: string) => string
+  readonly textWith: (plan: RankedPlan, out: string, order?: FasterOrder) => string
 }
 
 export async function planningOfJob(path: string, options: JobPlanningOptions, io: Io): Promise<PlannedJob> {
@@ -31,12 +31,16 @@ export async function planningOfJob(path: string, options: JobPlanningOptions, i
   const request = requestOfJob(job, cluster, options.software, asked)
   return {
     planning: planningFor({ request, model: path, clusterAt }, options),
-    textWith: ({ plan: { split } }, out) => {
+    textWith: ({ plan: { split } }, out, order) => {
       const sizes = { seq: options.seq, globalBatch: options.globalBatch }
-      return jobTextWith({ job, path, text, sizes }, planOf(request, split), out)
+      return jobTextWith({ job, path, text, sizes }, { ...planOf(request, split), ...withOrder(order) }, out)
     },
   }
 }
+
+/** The field of a rank order that was found to be faster. */
+export const withOrder = (order?: FasterOrder): Pick<PlanInput, 'rankOrder'> =>
+  order ? { rankOrder: order.rankOrder } : {}
 
 /** A job, with the text of its file. */
 export async function loadWithText(path: string, io: Io, options: Parameters<typeof loadAnyJob>[2]) {

@@ -50,6 +50,7 @@ export function planText(planning: Planning, answer: Told, io: Io): string {
     headline(planning, bold),
     '',
     listed.length > 0 ? bestTable(request, listed) : 'No plan fits with certainty.',
+    ...orderLines(answer),
     ...section(bold(listed.length > 0 ? 'Faster, may fit' : 'May fit'), possibleText(request, possible)),
     '',
     ...countsLines(answer).map(dim),
@@ -58,6 +59,9 @@ export function planText(planning: Planning, answer: Told, io: Io): string {
     '',
   ].join('\n')
 }
+
+const orderLines = ({ order }: Answer): string[] =>
+  order ? wrapped(`1 ${showSentence({ code: 'order/faster', values: order })}`) : []
 
 const section = (title: string, body: string): string[] => (body === '' ? [] : ['', title, body])
 
