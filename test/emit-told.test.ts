@@ -1,5 +1,9 @@
 /** What `emit` tells whoever runs it: its data, the command to start with, and whose program it would overwrite. */
 import { doesNotMatch, equal, match } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { lockstep } from './memory-io.js'
 
@@ -45,4 +49,23 @@ test('the program of another job is overwritten with --force only; that of the s
   const forced = await again(job('other'), '--force')
   equal(forced.code, 0, forced.err)
   equal(JSON.parse(forced.written['run/run.json']).title, 'other')
+})
+
+test('launch.sh names a missing PyTorch before it starts anything; --help describes the script without it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'lockstep-launch-'))
+  writeFileSync(join(folder, 'launch.sh'), (await written('small')).written['run/launch.sh'])
+  // A Python without packages: `sh` fails on every program, as Python does without torch.
+  const run = (...words: string[]) =>
+    spawnSync('sh', ['launch.sh', ...words], {
+      cwd: folder,
+      encoding: 'utf8',
+      env: { ...process.env, PYTHON: 'false' },
+    })
+  const { status, stderr } = run()
+  equal(status, 2)
+  match(stderr, /^lockstep: \S+: false has no PyTorch: install it, or set PYTHON to a Python that has it\n$/)
+  const help = run('--help')
+  match(help.stdout, /^Starts the 2 ranks of this folder/)
+  match(help.stderr, /has no PyTorch/)
+  rmSync(folder, { recursive: true })
 })

@@ -316,3 +316,29 @@ test('releases of Megatron-LM: whose defaults hold, and which flags there are', 
   equal(older.code, 1)
   match(older.err, /--[a-z-]+: not in 2\.0, only from /)
 })
+
+test('the sequence length that a file does not have is given with --seq; one that it has is kept', async () => {
+  const deepspeed = '{ "train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "bf16": { "enabled": true } }'
+  const asked = ['import', 'ds.json', '--model', 'gpt-tiny', '--devices', '2', '--json']
+  const imported = async (...more: string[]) =>
+    JSON.parse((await lockstep([...asked, ...more], { 'ds.json': deepspeed })).out)
+  const missing = ({ problems }: { problems: { kind: string; path: string }[] }) =>
+    problems.filter(({ kind }) => kind === 'missing').map(({ path }) => path)
+  ok(missing(await imported()).includes('training.seq'))
+  const given = await imported('--seq', '1k')
+  equal(given.job.training.seq, 1024)
+  ok(!missing(given).includes('training.seq'))
+
+  const kept = read(picotron, { seq: 128 })
+  equal(field(kept, 'training.seq'), 64)
+  ok(notes(kept, 'notCarried').includes('notCarried --seq'))
+})
+
+test('NAME=value is an environment variable of the script; other words stay its arguments', async () => {
+  const script =
+    'torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers $LAYERS --hidden-size $1 --num-attention-heads 4 --seq-length 32 ' +
+    '--max-position-embeddings 32 --micro-batch-size 1 --global-batch-size 4 --lr 1e-4 --train-iters 10 --vocab-size 64'
+  const { out } = await lockstep(['import', 'train.sh', 'LAYERS=3', '64', '--json'], { 'train.sh': script })
+  const { model } = JSON.parse(out).job
+  deepEqual([model.layers, model.embed], [3, 64])
+})

@@ -76,6 +76,10 @@ describe('usage errors', () => {
   test('an unknown option shows what is like it, and never all options', async () => {
     const near = await lockstep('train job.yaml --save-evry 2'.split(' '), files)
     match(near.err, /unknown option --save-evry; did you mean `--save-every`\?\n/)
+    const everywhere = await lockstep('train job.yaml --quite'.split(' '), files)
+    match(everywhere.err, /unknown option --quite; did you mean `--quiet`\?\n/)
+    const value = await lockstep('cost redue --ranks 8 --cluster h100'.split(' '), files)
+    match(value.err, /unknown collective `redue`; did you mean `reduce`\?\n/)
     const alike = await lockstep('train job.yaml --every-snapshot 2'.split(' '), files)
     match(
       alike.err,
