@@ -104,6 +104,9 @@ test('the metrics of another run are not written over', async () => {
   match(err, /run holds the metrics of another run/)
 })
 
+/** A Python that answers every question with yes. */
+const env = { ...process.env, PYTHON: 'true' }
+
 const hostile = [
   `'; touch pwned; '`,
   '$(touch pwned)',
@@ -123,9 +126,10 @@ for (const name of hostile)
     const folder = temporaryFolder()
     try {
       writeFiles(folder, files)
-      const shell = (script: string) => spawnSync('sh', ['-c', script], { cwd: join(folder, 'run'), encoding: 'utf8' })
+      const shell = (script: string) =>
+        spawnSync('sh', ['-c', script], { cwd: join(folder, 'run'), encoding: 'utf8', env })
       for (const script of ['launch.sh', 'slurm.sbatch']) equal(shell(`sh -n ${script}`).status, 0, script)
-      // Everything but the start of Python is run: the name must come out as it went in, and nothing else happen.
+      // Everything but the start of Python is run, which is asked first whether it has PyTorch: the name must come out as it went in, and nothing else happen.
       const { stdout } = shell(`sed 's/^"\\$PYTHON".*/printf "%s" "$RUN"; exit/' launch.sh > probe.sh && sh probe.sh`)
       // As a terminal may show it.
       equal(stdout, printable(name))

@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
-import { compileJob, serialJob, tallyOf } from '../src/compile/index.js'
+import { compileJob, memoryWhy, serialJob, tallyOf } from '../src/compile/index.js'
 import { estimate, placedOf, totalBytes } from '../src/estimate/index.js'
 import { exportJob, importConfig } from '../src/interop/index.js'
 import { type Program, parse, print, verify } from '../src/ir/index.js'
@@ -12,6 +12,7 @@ import {
   Job,
   type JobInput,
   jobsFor,
+  Plan,
   parseJob,
   planTitle,
   rehearsalOf,
@@ -248,4 +249,16 @@ test('the estimate agrees with the compiled program', () => {
     const { step } = simulate(program, clusterPrices(program, cluster))
     ok(Math.abs(estimated.step / step - 1) < 0.03, `${planTitle(job.plan)}: ${estimated.step} and ${step}`)
   }
+})
+
+test('memory --why divides by the ranks of a group, and the check before compiling does too', () => {
+  const job = Job.parse({
+    model: presets['llama3-8b'],
+    training: { seq: 8192, globalBatch: 64 },
+    plan: { dp: 64, shard: 8, zero: 3, precision: 'bf16', deviceMemory: '4GiB' },
+  })
+  match(JSON.stringify(memoryWhy(job, compileJob(job), 0)), /shard x cp 8/)
+  ok(check(job).some(({ code }) => code === 'plan/memory'))
+  const all = { ...job, plan: Plan.parse({ dp: 64, zero: 3, precision: 'bf16', deviceMemory: '4GiB' }) }
+  ok(!check(all).some(({ code }) => code === 'plan/memory'))
 })

@@ -4,7 +4,7 @@
  */
 import { bytesPer, isMaster, type StateName, stateEntries } from '../base/index.js'
 import { dtypeOfGradient, type Kind, type Param, type Program, spaceOf } from '../ir/index.js'
-import type { Job } from '../plan/index.js'
+import { dataGroups, type Job } from '../plan/index.js'
 import type { TermWhy } from './why-activations.js'
 
 type StateKind = Extract<Kind, 'parameters' | 'gradients' | 'optimizer'>
@@ -74,15 +74,16 @@ interface BookState extends Counted {
 }
 
 function byTheBook(kind: StateKind, term: string, { job, params, bytes, bytesOf }: BookState): TermWhy {
-  const { tp, dp, cp, zero } = job.plan
+  const { tp, cp, zero } = job.plan
+  const { shard, groups } = dataGroups(job.plan)
   const all = elements(params)
-  const share = zero >= sharedFrom[kind] ? dp * cp : 1
+  const share = zero >= sharedFrom[kind] ? shard * cp : 1
   const exact = params.reduce((sum, param) => sum + bytesOf(param), 0)
   const textbook = (bytes * all) / tp / share
   const because = Math.abs(exact - textbook) > 0.005 * textbook ? differing(job, share) : undefined
   return {
     ...{ kind, term, textbook, exact, tensors: [`${params.length} parameters`] },
-    formula: `${bytes} x ${all}${tp > 1 ? ` / tp ${tp}` : ''}${share > 1 ? ` / dp x cp ${share}` : ''}`,
+    formula: `${bytes} x ${all}${tp > 1 ? ` / tp ${tp}` : ''}${share > 1 ? ` / ${groups > 1 ? 'shard' : 'dp'} x cp ${share}` : ''}`,
     ...(because && { because }),
   }
 }

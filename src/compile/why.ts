@@ -4,7 +4,7 @@
  */
 import { bytesPer, counted } from '../base/index.js'
 import type { Kind, Param, Program } from '../ir/index.js'
-import type { Job } from '../plan/index.js'
+import { dataGroups, type Job } from '../plan/index.js'
 import { activationTerms, type TermWhy } from './why-activations.js'
 import { stateTerms } from './why-states.js'
 
@@ -72,13 +72,14 @@ function statesByTheBook(
   { plan, training }: Job,
   held: readonly Param[],
 ): Partial<Record<Kind, Omit<KindWhy, 'kind' | 'exact'>>> {
-  const { tp, dp, cp, zero: stage, precision } = plan
+  const { tp, cp, zero: stage, precision } = plan
+  const { shard, groups } = dataGroups(plan)
   const all = held.reduce((n, param) => n + sizeOf(param), 0)
-  const share = dp * cp
+  const share = shard * cp
   const halves = precision === 'bf16' || precision === 'f16'
   const one = (bytes: number, from: number, because: string) => ({
     textbook: (bytes * all) / tp / (stage >= from ? share : 1),
-    formula: `${bytes} x ${all} / tp ${tp}${stage >= from && share > 1 ? ` / dp x cp ${share}` : ''}`,
+    formula: `${bytes} x ${all} / tp ${tp}${stage >= from && share > 1 ? ` / ${groups > 1 ? 'shard' : 'dp'} x cp ${share}` : ''}`,
     ...{ source: zero, because },
   })
   const moments = training.optimizer.kind === 'adamw' ? 8 : 4

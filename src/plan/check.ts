@@ -36,7 +36,7 @@ import { lora } from './lora.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
 import { advised, clause, refused } from './phrases.js'
-import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
+import { bytesPerNumber, dataGroups, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 import { sharding } from './sharding.js'
 
@@ -235,8 +235,10 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema, lora }
   const isHere = offloadOf(plan).optimizer === 'device'
   const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length + (ema ? 1 : 0) : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
+  // Ranks of several groups may hold different experts.
+  const sharing = 'moe' in model && model.moe ? dataRanks(plan) : dataGroups(plan).shard * plan.cp
   const numbersAt = (stage: number, kept = states) => {
-    const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
+    const share = (least: number) => (stage >= least ? sharing : 1)
     const updated = lora ? 0 : widthOfGradient(plan) / share(2) + kept / share(1) // what is frozen is only held
     return copies * (widthOfParameter(plan) / share(3) + updated)
   }
