@@ -1,8 +1,16 @@
 /** Published peaks and layouts that ran out of memory, beside the closed form. Rows that constants were chosen on do not count. */
 import { deepEqual, ok } from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { classifyLayouts, compareMemory, meanError, recallAndPrecision, rowsOf } from '../src/validate/index.js'
+import {
+  classifyLayouts,
+  compareMemory,
+  compareTimes,
+  fitsOfRuns,
+  meanError,
+  recallAndPrecision,
+  rowsOf,
+} from '../src/validate/index.js'
 
 const rows = (name: string) => rowsOf(readFileSync(`validation/${name}.csv`, 'utf8'))
 
@@ -54,4 +62,12 @@ test('rows are read as written: quotes, percentages, nothing where nothing is', 
   )
   deepEqual(rest, [])
   deepEqual(rowsOf('source,tp\na,many\n')[0].tp, undefined)
+})
+
+test('runs that happened: at most 2 % are predicted not to fit, none of llm-foundry', () => {
+  const files = readdirSync('validation').filter(name => name.endsWith('.csv'))
+  const { timed } = compareTimes(files.flatMap(name => rows(name.slice(0, -4))))
+  const all = fitsOfRuns(timed)
+  ok(all.runs > 1000 && all.unfit / all.runs <= 0.02, JSON.stringify(all))
+  deepEqual(fitsOfRuns(timed.filter(({ study }) => study === 'mosaic')), { runs: 216, unfit: 0, unknown: 0 })
 })

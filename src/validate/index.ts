@@ -1,6 +1,7 @@
 export * from './cases.js'
 export * from './exchanges.js'
 export * from './figure.js'
+export * from './fits.js'
 export * from './memory.js'
 export * from './origins.js'
 export * from './part-rows.js'

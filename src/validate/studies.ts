@@ -87,7 +87,11 @@ function torchtitanSoftware({ notes, source, gpu }: Row): Partial<Software> {
 function layoutsKernel({ notes }: Row): Partial<Software> {
   const kernel = /attention kernel: ([^;]*)/.exec(notes)?.[1] ?? ''
   const attention = /^flash_attention2/.test(kernel) ? 'flash-2' : /^flash/.test(kernel) ? 'flash-1' : 'unfused'
-  return { attention, fusedNorm: kernel.includes('RMS kernel'), fusedSoftmax: kernel === 'fused' ? 8192 : 0 }
+  const scores = kernel === 'torch' ? { memory: { score: 14 } } : {}
+  return {
+    ...{ attention, fusedNorm: kernel.includes('RMS kernel'), fusedSoftmax: kernel === 'fused' ? 8192 : 0 },
+    ...scores,
+  }
 }
 
 /**

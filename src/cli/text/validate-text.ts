@@ -8,6 +8,7 @@ import {
   type ComparedPart,
   counted,
   type ExchangeRows,
+  fitsOfRuns,
   meanAbsolute,
   meanError,
   meanRegret,
@@ -42,6 +43,7 @@ export function validationText(validation: Validation, worst: number): string {
     choicesText(validation),
     peaksText(peaks),
     layoutsText(layouts),
+    fitsText(times),
     attention ? attentionText(attention) : '',
     exchanges ? exchangesText(exchanges) : '',
     worstText(times, worst),
@@ -117,6 +119,13 @@ function layoutsText(layouts: readonly Classified[]): string {
     `Out of memory or not, ${layouts.length} layouts: recall ${percent(recall)}, precision ${percent(precision)}`,
     `${near.length} layouts with a probability between 5 and 95 % to fit: ${ran} ran, ${expected.toFixed(1)} expected`,
   ].join('\n')
+}
+
+function fitsText({ timed }: Times): string {
+  const { runs, unfit, unknown } = fitsOfRuns(timed)
+  if (runs === 0) return ''
+  const more = unknown > 0 ? `; ${unknown} more do not publish what they recompute` : ''
+  return `Runs that happened: ${unfit} of ${runs} are predicted not to fit (${percent(unfit / runs)})${more}`
 }
 
 function attentionText(rows: AttentionRows): string {

@@ -14,9 +14,9 @@ export const tokensOf = ({ shape, split }: Placed): number => (split.microbatch 
 
 /** Bytes of one layer and one microbatch when nothing is computed again. */
 export function layerBytes(setup: Placed, profile: MemoryProfile): number {
-  const { shape, split } = setup
+  const { shape, split, software } = setup
   const element = activationBytes(setup.precision)
-  const residual = 2 * (2 * element + profile.norm) + (shape.dropout ? 2 : 0)
+  const residual = 2 * (2 * element + (software.fusedNorm ? 0 : profile.norm)) + (shape.dropout ? 2 : 0)
   const perToken =
     (residual * shape.embed) / (split.sequenceParallel ? split.tp : 1) +
     attentionBytes(setup, element) +

@@ -14,7 +14,7 @@ export interface MemoryProfile {
   /** Bytes kept for one head and one pair of tokens where attention is not fused; dropout adds its mask and result. */
   readonly score: number
   readonly scoreDropout: number
-  /** Bytes a norm keeps of each element beside what enters and leaves it. */
+  /** Bytes that a norm of several kernels keeps of each element beside what enters and leaves it. */
   readonly norm: number
   /** Tensors as wide as the feed-forward layer that are kept of a gated one; of a plain one it is two everywhere. */
   readonly gated: number
@@ -74,8 +74,9 @@ const known: Readonly<Record<string, Partial<MemoryProfile>>> = {
   'megatron-2021': { spread: 0.03 }, // 54 peaks of zero-bubble
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2022,
-  'megatron-2025': megatron2022,
-  'megatron-2026': megatron2022,
+  /** Megatron-Bridge's recipes add up gradients in bf16 (grad_reduce_in_fp32: false). */
+  'megatron-2025': { ...megatron2022, gradient: 2 },
+  'megatron-2026': { ...megatron2022, gradient: 2 },
   'meta-2024': megatron2022,
   /**
    * ZeRO-1 steps with an f32 copy of its part of the gradient. Many communicators and buckets, and memory as the tool
@@ -93,7 +94,8 @@ const known: Readonly<Record<string, Partial<MemoryProfile>>> = {
     ...{ norm: 8, gated: 4, score: 4, logit: 16, gathersLogits: true },
     ...{ context: GiB(3), slack: 0.4, spread: 0.11 },
   },
-  'fsdp-2023': { ...torchtitan, wholeInPipeline: false },
+  /** Its loss is flash-attention's kernel: bf16 logits and their gradient, nothing in f32 (llm-foundry, fused_crossentropy). */
+  'fsdp-2023': { ...torchtitan, wholeInPipeline: false, logit: 4, splitLogit: 4 },
   torchtitan,
   'torchtitan-compiled': { ...torchtitan, logit: 13.5 },
 }
