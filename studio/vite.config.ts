@@ -81,7 +81,7 @@ const layers = [
   layer('clusters', /\/dist\/src\/(cluster\/|cost\/(collective|quote)\.js)/, 7),
   layer(
     'jobs',
-    /\/dist\/src\/(model\/|plan\/(check|optimizer)\.js|cost\/(instr|exchange)\.js|ir\/(traits|role)\.js|simulate\/(parts|summary)\.js)/,
+    /\/dist\/src\/(model\/|plan\/(check|optimizer)\.js|cost\/(instr|exchange)\.js|ir\/(traits|role)\.js|metrics\/)/,
     5,
   ),
   layer('compile', /\/dist\/src\/compile\//, 15),

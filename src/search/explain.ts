@@ -6,6 +6,7 @@ import type { Program } from '../ir/index.js'
 import { type Bubble, bubbleOf } from '../metrics/index.js'
 import { check, type Job } from '../plan/index.js'
 import { clusterPrices, type Simulation, simulating } from '../simulate/index.js'
+import { asSimulated, recomputedOf } from './as-simulated.js'
 import { isPriced, type JudgedChoice, pricingChoices } from './choice-prices.js'
 import { choiceNames } from './choices.js'
 import { holds } from './constraint.js'
@@ -16,15 +17,7 @@ import { type FasterOrder, findingOrder, type StepIn } from './order.js'
 import { type Request, requestOfJob } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
-import {
-  asSimulated,
-  bestOfEachFirst,
-  callsOfPlan,
-  canSimulate,
-  hasFailed,
-  PlanSimulator,
-  recomputedOf,
-} from './simulated.js'
+import { bestOfEachFirst, callsOfPlan, canSimulate, hasFailed, PlanSimulator } from './simulated.js'
 
 /** What `explain` found about the plan of a job. */
 export interface Explanation {

@@ -8,7 +8,7 @@ import { bubbleOf, exposedOf, headroomOf, linkUseOf, ratesOf, runOf, type StepWo
 import { flopsDefinitionOf, flopsOfToken, windowOf } from '../model/index.js'
 import { adaptersOf, type Job } from '../plan/index.js'
 import { goodputOf, linkTraffic, rankLoadOf, type Simulation } from '../simulate/index.js'
-import { recomputedOf } from './simulated.js'
+import { recomputedOf } from './as-simulated.js'
 
 export interface SimulatedJob {
   readonly job: Job

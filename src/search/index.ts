@@ -1,5 +1,6 @@
 export * from './abilities.js'
 export { searchAll, searchingAll } from './allowed.js'
+export * from './as-simulated.js'
 export { awaysOf } from './aways.js'
 export * from './bounds.js'
 export * from './choice-prices.js'

@@ -7,6 +7,7 @@
 import { asPart, finish, type Problem, ProblemsError, type Work } from '../base/index.js'
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
 import { searchingAll } from './allowed.js'
+import { asSimulated } from './as-simulated.js'
 import { fitOfPrice } from './fitting.js'
 import { keptPlans } from './kept-plans.js'
 import { kindOf, outcomeOf } from './kinds.js'
@@ -20,7 +21,6 @@ import type { Request } from './request.js'
 import { capacityOf, type Found, type Priced } from './search.js'
 import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
 import {
-  asSimulated,
   bestOfEachFirst,
   canSimulate,
   type FailedPlan,

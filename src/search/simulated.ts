@@ -3,12 +3,13 @@
  * the last word on time and memory. Only for our own software: of others there is no program to simulate. A plan that
  * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
-import { asPart, finish, seconds, type Work } from '../base/index.js'
+import { asPart, finish, type Work } from '../base/index.js'
 import { compilingJob, scheduleOf } from '../compile/index.js'
-import type { Estimate, Footprint, Shape, Split } from '../estimate/index.js'
+import type { Shape, Split } from '../estimate/index.js'
 import { type Bubble, bubbleOf, type Parts } from '../metrics/index.js'
 import { printSchedule, type Schedule } from '../schedule/index.js'
-import { type ScoreBook, type Simulation, simulating } from '../simulate/index.js'
+import { type ScoreBook, simulating } from '../simulate/index.js'
+import { recomputedOf } from './as-simulated.js'
 import { kindOf } from './kinds.js'
 import { Outlines, pricesFor } from './outline.js'
 import { compiledCount, type Further, repeating, simulatedCounts } from './repeating.js'
@@ -29,32 +30,6 @@ export interface SimulatedPlan extends OutlinedPlan {
   /** FLOPs of recomputation, counted as MFU counts. */
   readonly recomputed: number
 }
-
-/** What the simulation of a program tells of a plan. */
-interface SimulatedFigures extends Pick<SimulatedPlan, 'step' | 'parts' | 'arena' | 'recomputed'> {
-  readonly memory?: Footprint
-}
-
-/** A plan with the numbers of its simulated program in place of the estimate's: its parts are means over ranks. */
-export function asSimulated(
-  plan: Priced,
-  { step, parts, arena, recomputed, memory = plan.estimate.memory }: SimulatedFigures,
-): Priced {
-  const { flops } = plan.estimate
-  return {
-    split: plan.split,
-    estimate: {
-      step: seconds(step),
-      parts: parts as unknown as Estimate['parts'], // seconds, under the same names and more
-      memory,
-      flops: { model: flops.model, hardware: flops.model + recomputed },
-    },
-    bytes: arena,
-  }
-}
-
-/** FLOPs of recomputation as MFU counts: executed attention leaves out the masked half, PaLM's definition includes it. */
-export const recomputedOf = ({ flops }: Pick<Simulation, 'flops'>): number => flops.repeated + flops.repeatedAttention
 
 export interface FailedPlan {
   readonly plan: Priced
