@@ -3,7 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob, memoryWhy, serialJob, tallyOf } from '../src/compile/index.js'
-import { estimate, placedOf, totalBytes } from '../src/estimate/index.js'
+import { estimate, placedOf, splitOf, totalBytes } from '../src/estimate/index.js'
 import { exportJob, importConfig } from '../src/interop/index.js'
 import { type Program, parse, print, verify } from '../src/ir/index.js'
 import { presets } from '../src/model/index.js'
@@ -19,6 +19,7 @@ import {
   rehearsalSizes,
   shrink,
 } from '../src/plan/index.js'
+import { differencesOf } from '../src/search/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { expertModels } from './expert-models.js'
 import { later, test } from './families.js'
@@ -229,6 +230,20 @@ test('FSDP of Accelerate: HYBRID_SHARD shards within a node', () => {
     'distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nfsdp_config:\n  fsdp_version: 1\n  fsdp_sharding_strategy: HYBRID_SHARD\n'
   const imported = importConfig(text, {}, 'accelerate')
   equal((imported.job as { plan: { shard: number } }).plan.shard, 8)
+})
+
+test('a change that gives groups up names it', () => {
+  const split = (shard: number | undefined) =>
+    splitOf(
+      Job.parse({
+        model: presets['llama3-8b'],
+        training: { seq: 8192, globalBatch: 64 },
+        plan: { dp: 64, zero: 3, shard },
+      }),
+      '1f1b',
+    )
+  deepEqual(differencesOf(split(8), split(undefined)), [{ field: 'shard', from: '8', to: '64' }])
+  deepEqual(differencesOf(split(8), split(8)), [])
 })
 
 test('the estimate agrees with the compiled program', () => {

@@ -106,9 +106,17 @@ export function differencesOf(a: Split, b: Split): Difference[] {
   const plain = fields
     .filter(field => a[field] !== b[field] && told(field))
     .map(field => ({ field, from: String(a[field] ?? unsaid[field]), to: String(b[field] ?? unsaid[field]) }))
-  if (a.sequenceParallel === b.sequenceParallel || a.tp === 1 || b.tp === 1) return plain
+  const all = [...plain, ...groupsOf(a, b)]
+  if (a.sequenceParallel === b.sequenceParallel || a.tp === 1 || b.tp === 1) return all
   const word = (on: boolean) => (on ? 'on' : 'off')
-  return [...plain, { field: 'sequence parallel', from: word(a.sequenceParallel), to: word(b.sequenceParallel) }]
+  return [...all, { field: 'sequence parallel', from: word(a.sequenceParallel), to: word(b.sequenceParallel) }]
+}
+
+/** HSDP: how many ranks of dp ZeRO shards over, where one of the plans sets that. */
+function groupsOf(a: Split, b: Split): Difference[] {
+  const shard = ({ dp, cp, zero, sharded = dp * cp }: Split): number => (zero > 0 ? sharded / cp : dp)
+  const isSet = (a.sharded ?? b.sharded) !== undefined
+  return isSet && shard(a) !== shard(b) ? [{ field: 'shard', from: String(shard(a)), to: String(shard(b)) }] : []
 }
 
 /** What differs between two plans, as a message. */
