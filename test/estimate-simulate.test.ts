@@ -1,6 +1,6 @@
 /**
- * Two answers to one question: the closed form prices a plan without compiling it, the simulation walks the compiled
- * program instruction by instruction. They share prices of kernels and collectives and nothing else.
+ * Two answers to one question: the estimate costs a plan without compiling it, the simulation walks the compiled
+ * program instruction by instruction. They share the blocks as they are compiled, and the cost of kernels and collectives.
  */
 import { ok } from 'node:assert/strict'
 import { roundUp, worldOf } from '../src/base/index.js'

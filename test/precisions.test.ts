@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import { activationBytes, isCast, isOwnPrecision, planPrecisions, precisions, uncast } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { estimate, frameworks, placedOf, timesOf, totalBytes } from '../src/estimate/index.js'
+import { estimate, frameworks, placedOf, planInput, timesOf, totalBytes } from '../src/estimate/index.js'
 import { Job } from '../src/plan/index.js'
-import { plainSplit, planInput } from '../src/search/index.js'
+import { plainSplit } from '../src/search/index.js'
 import { jobOf } from './jobs.js'
 
 test('bytes of an activation, what is cast, and what a program multiplies by itself', () => {

@@ -1,13 +1,13 @@
 /** Plans that do what a user allows beside the usual: found as surely as the others, compiled, and listed with them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { compileJob } from '../src/compile/index.js'
+import { planInput } from '../src/estimate/index.js'
 import {
   awaysOf,
   extraNames,
   extraWords,
   findPlans,
   jobOf,
-  planInput,
   search,
   searchAll,
   searchedRecipes,

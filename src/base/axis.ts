@@ -91,7 +91,10 @@ export const defaultOrder: string = rankOrder.join('-')
 export const tokenDims: readonly string[] = ['batch', 'seq']
 
 /** `tp.1` is a factor of `tp`. */
-export const baseOf = (axis: Axis): MeshAxis => axis.split('.')[0] as MeshAxis // the part before the dot, by construction
+export const baseOf = (axis: Axis): MeshAxis => {
+  const dot = axis.indexOf('.')
+  return (dot < 0 ? axis : axis.slice(0, dot)) as MeshAxis // the part before the dot, by construction
+}
 
 export const factsOf = (axis: Axis): AxisFacts => axisFacts[baseOf(axis)]
 

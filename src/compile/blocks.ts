@@ -28,6 +28,8 @@ export interface BlockContext {
   readonly sizes: Readonly<Record<string, number>>
   readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
+  /** How nodes may be sharded, as far as somebody asked: no plan has a say in it. */
+  readonly rules: WeakMap<Node, Sharding>
   readonly phases: readonly PhaseName[]
   /** Layouts by the model's name for the parameter. */
   readonly layouts: ReadonlyMap<string, ParamLayouts>
@@ -208,9 +210,12 @@ class PhaseWriter {
     return nodes.map(node => this.#derived.graph.nodes[node]).filter(({ ins }) => ins.includes(id))
   }
 
-  #ruleOf({ op, ins, outs }: Node): Sharding {
+  #ruleOf(node: Node): Sharding {
     const dims = (ids: readonly ValueId[]) => ids.map(id => this.#value(id).dims)
-    return shardingOf(op, dims(ins), dims(outs))
+    const { rules } = this.#context
+    const rule = rules.get(node) ?? shardingOf(node.op, dims(node.ins), dims(node.outs))
+    rules.set(node, rule)
+    return rule
   }
 
   draft(phase: PhaseName | 'C'): SegmentDraft {

@@ -30,10 +30,11 @@ import {
 import type { Model } from '../model/index.js'
 import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
 import { agreementsOf } from './agreements.js'
-import { type BlockContext, draftBlock } from './blocks.js'
+import { type BlockContext, draftBlock, type PhaseName } from './blocks.js'
 import { type Boundaries, draftBoundaries } from './boundaries.js'
 import { codedModel, codesOnce } from './codes.js'
 import {
+  type ByKind,
   type CompiledParam,
   type CompileInput,
   type Drafts,
@@ -47,7 +48,7 @@ import {
 } from './compiled.js'
 import { cut } from './cut.js'
 import { draftingFlights, type FlightDrafts } from './data.js'
-import { differentiate } from './differentiate.js'
+import { type DerivedGraph, differentiate } from './differentiate.js'
 import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
 import { canonical, type ShardedMesh, shardedOn } from './layouts.js'
@@ -64,28 +65,45 @@ import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftingStreams, type StreamScript } from './stream/streams.js'
 
-/** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
-export function shardStep(given: CompileInput): Sharding {
-  const { plan, schedule, training } = given
+/** A model as a plan stores it, and its blocks differentiated: what is known before there is a mesh. */
+export interface Differentiated {
+  readonly model: Model
+  readonly graphs: ByKind<DerivedGraph>
+  readonly rules: Facts['rules']
+}
+
+export function differentiated(of: Model, given: Pick<CompileInput, 'plan' | 'training' | 'watch'>): Differentiated {
+  const { plan, training } = given
   const scaled = training.lossScale !== undefined
-  const { dims } = given.model
-  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims), replicaAxesOf(plan, dims))
   const pass = watching(given)
-  const bounded = pass('expert rows', boundRows(given.model, plan, s))
-  const stored = pass('store', storedModel(bounded, plan.precision))
+  const stored = pass('store', storedModel(of, plan.precision))
   const model = pass('quantize', codedModel(stored, plan.fp8))
   const isFrozen = new Set(model.params.flatMap(({ name, frozen }) => (frozen ? [name] : [])))
-  const derived = eachKind(model, ({ graph, params }) => {
+  const graphs = eachKind(model, ({ graph, params }) => {
     const frozen = new Set(Object.keys(params).filter(local => isFrozen.has(params[local])))
     return storedGradients(differentiate(graph, { scaled, frozen }), plan)
   })
-  const graphs = pass('differentiate', derived)
+  return { model, graphs: pass('differentiate', graphs), rules: new WeakMap() }
+}
+
+/** What is known of a step before anything is sharded: its mesh, what each phase runs, its stages. */
+function factsOf(given: CompileInput, known?: Differentiated): Facts {
+  const { plan, schedule } = given
+  const { dims } = given.model
+  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims), replicaAxesOf(plan, dims))
+  const pass = watching(given)
+  const { model, graphs, rules } = known ?? differentiated(pass('expert rows', boundRows(given.model, plan, s)), given)
   const kept = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
   const nodes = pass('recompute', kept)
   const stageOf = pass('cut', cut(model.blocks, plan))
   const layouts = layoutsOfParams(model, s, plan)
-  const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
-  return { ...facts, ...pass('shard', shard(facts)) }
+  return { ...given, model, s, graphs, rules, nodes, stageOf, held: stagesHeld(schedule), layouts }
+}
+
+/** The first passes, up to *shard*: what every block and parameter does, whatever the order of tasks. */
+export function shardStep(given: CompileInput): Sharding {
+  const facts = factsOf(given)
+  return { ...facts, ...watching(given)('shard', shard(facts)) }
 }
 
 /** Runs the passes on a model, training and plan. Nothing is checked or verified: `compileVerified` does both for a job. */
@@ -142,15 +160,38 @@ const greater = (most: Arenas, { arena, elsewhere }: Stream): Arenas => ({
 
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {
-  const { model } = facts
-  const sharding = {
-    phases: phasesIn(facts),
-    classes: classesOf(model),
-  }
-  const context: BlockContext = { ...facts, ...sharding, sizes: model.dims, gradients: new Map() }
+  const context = blockContext(facts, phasesIn(facts))
   const gradients = agree(facts, context)
-  const blocks = eachKind(model, block => draftBlock(block, { ...context, gradients }))
+  const blocks = eachKind(facts.model, block => draftBlock(block, { ...context, gradients }))
   return { blocks, params: draftParams(facts, settled(blocks, gradients)), once: draftOnce(facts, blocks) }
+}
+
+const blockContext = (facts: Facts, phases: readonly PhaseName[]): BlockContext => ({
+  ...facts,
+  ...{ phases, classes: classesOf(facts.model), sizes: facts.model.dims, gradients: new Map() },
+})
+
+/** What one layer of each kind does in every phase, without a pipeline around it. */
+export interface BlockDraftsByKind {
+  readonly s: ShardedMesh
+  readonly kinds: ByKind<Readonly<Partial<Record<PhaseName | 'C', SegmentDraft>>>>
+}
+
+/**
+ * Compiles some blocks of a step, by name: their segments in all phases, whichever of them a schedule has tasks of. Their rows are those
+ * of the model: nobody has less room.
+ */
+export function compileBlocks(given: CompileInput, known: Differentiated, names: readonly string[]): BlockDraftsByKind {
+  const facts = factsOf(given, known)
+  const gradients = agree(facts, blockContext(facts, ['F', 'B']))
+  const context = { ...blockContext(facts, ['F', 'B', 'I', 'W']), gradients }
+  const ordered = (draft: SegmentDraft) => (given.plan.overlap ? overlap(draft) : draft)
+  const blocks = facts.model.blocks.filter(({ name }) => names.includes(name))
+  const kinds = eachKind({ ...facts.model, blocks }, block => {
+    const { segments, codes } = draftBlock(block, context)
+    return Object.fromEntries(Object.values({ ...segments, C: codes }).map(draft => [draft.phase, ordered(draft)]))
+  })
+  return { s: facts.s, kinds }
 }
 
 function segmentsOf(

@@ -1,7 +1,7 @@
 /** What the passes of the compiler hand to each other. */
 import type { Coding, Layout } from '../base/index.js'
 import type { Segment } from '../ir/index.js'
-import type { Block, Model, ParamSpec } from '../model/index.js'
+import type { Block, Model, Node, ParamSpec, Sharding as ShardingRule } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import { onlyForward, type Schedule, tasksOf } from '../schedule/index.js'
 import type { BlockDrafts, PhaseName } from './blocks.js'
@@ -76,6 +76,7 @@ export interface Facts extends CompileInput {
   /** Forward and backward of each kind of block, and the nodes that each phase of it runs. */
   readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
+  readonly rules: WeakMap<Node, ShardingRule>
   /** The stage of each block, and the stages each pipeline coordinate has tasks of. */
   readonly stageOf: readonly number[]
   readonly held: readonly ReadonlySet<number>[]

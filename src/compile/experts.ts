@@ -125,7 +125,7 @@ function roomFor(
   capacity: number,
 ): Room {
   const { batch, seq, choice, expert } = dims
-  const ranks = sizeOfAll(s.mesh, s.axes) / sizeOfAll(s.mesh, s.experts.etp)
+  const ranks = ranksWithRows(s)
   const sharing = sizeOfAll(s.mesh, s.experts.ep)
   const [tokens, own] = [(batch * seq) / ranks, expert / sharing]
   const worst = tokens * sharing * Math.min(choice, own)
@@ -133,14 +133,23 @@ function roomFor(
   return { room: Math.min(worst, asked, own * capacity), worst }
 }
 
+/** The whole `row` dim of a microbatch: the room of every rank with rows of its own. `graph` is that of a routed layer. */
+export const rowsOf = (
+  model: Pick<Model, 'dims'>,
+  { nodes }: Pick<Graph, 'nodes'>,
+  plan: Pick<Plan, 'expertCapacity'>,
+  s: ShardedMesh,
+): number => roomFor(model, plan, s, capacityOf(nodes, model.dims)).room * ranksWithRows(s)
+
+const ranksWithRows = (s: ShardedMesh): number => sizeOfAll(s.mesh, s.axes) / sizeOfAll(s.mesh, s.experts.etp)
+
 /** The model with as many rows as the plan has room for, guarded where there could be more. */
 export function boundRows(model: Model, plan: Pick<Plan, 'expertCapacity'>, s: ShardedMesh): Model {
   if (model.dims.row === undefined) return model
-  const ranks = sizeOfAll(s.mesh, s.axes) / sizeOfAll(s.mesh, s.experts.etp)
   const bound = ({ values, nodes, ...graph }: Graph): Graph => {
     const { room, worst } = roomFor(model, plan, s, capacityOf(nodes, model.dims))
     const dims = (all: Graph['values'][number]['dims']) =>
-      all.map(dim => (dim.name === 'row' ? { ...dim, size: room * ranks } : dim))
+      all.map(dim => (dim.name === 'row' ? { ...dim, size: room * ranksWithRows(s) } : dim))
     const guard = (node: Node): Node =>
       node.op.kind === 'rowsOf' ? { ...node, op: { ...node.op, guarded: room < worst } } : node
     return { ...graph, values: values.map(value => ({ ...value, dims: dims(value.dims) })), nodes: nodes.map(guard) }

@@ -24,10 +24,23 @@ import type { StreamDraft, Use } from './stream/writer.js'
 
 type BufferDrafts = readonly (readonly [Ref, BufferDraft])[]
 
-export function placeBuffers(mesh: Mesh, { name, phase, buffers: all, instrs }: SegmentDraft): Segment {
+export const placeBuffers = (mesh: Mesh, draft: SegmentDraft): Segment => placed(mesh, draft, slotsOf)
+
+/** The same with its scratch nowhere in particular, for whoever reads a segment and never runs it. */
+export const unplaced = (mesh: Mesh, draft: SegmentDraft): Segment =>
+  placed(mesh, draft, drafts => {
+    const scratch = (kind: Kind): Slot => ({ role: { is: 'scratch', of: kind }, kind, offset: 0 })
+    return new Map(drafts.map(([ref, { slot }]) => [ref, typeof slot === 'string' ? scratch(slot) : slot]))
+  })
+
+function placed(
+  mesh: Mesh,
+  { name, phase, buffers: all, instrs }: SegmentDraft,
+  slotsFor: (drafts: BufferDrafts, instrs: readonly Instr[]) => ReadonlyMap<Ref, Slot>,
+): Segment {
   const used = new Set(instrs.flatMap(instr => [...traitsOf(instr).reads, ...traitsOf(instr).writes]))
   const drafts = [...all].filter(([ref]) => used.has(ref))
-  const slots = slotsOf(drafts, instrs)
+  const slots = slotsFor(drafts, instrs)
   const roles = rolesOf(drafts, slots)
   const at = new Map(roles.map((role, i) => [showRole(role.name), i]))
   const buffers: Record<Ref, Buffer> = {}

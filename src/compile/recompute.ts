@@ -53,20 +53,20 @@ export function recompute(derived: DerivedGraph, what: Recompute, once: boolean)
   const B = close(graph, backward, isRepeated, forward, new Set())
 
   const madeBy = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].outs))
-  const [madeF, madeI, madeW] = [madeBy(all), madeBy(I), madeBy(W)]
+  const [madeF, madeI, madeW, madeB] = [madeBy(all), madeBy(I), madeBy(W), madeBy(B)]
   const needs = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].ins))
   const [needF, needI, needW, needB] = [needs(all), needs(I), needs(W), needs(B)]
-  const stashed = (id: ValueId) => madeF.has(id) && !madeBy(B).has(id) && needB.has(id)
+  const stashed = (id: ValueId) => madeF.has(id) && !madeB.has(id) && needB.has(id)
   const isForBackward = (node: number) => isCodeOfParam(node) && !graph.nodes[node].outs.some(id => needF.has(id))
-  const keptForW = [...madeF].filter(id => stashed(id) && needW.has(id) && !madeI.has(id))
+  const keptForW = new Set([...madeF].filter(id => stashed(id) && needW.has(id) && !madeI.has(id)))
   return {
     C,
     F: all.filter(node => !isForBackward(node)),
     I,
     W,
     B,
-    keptForI: [...madeF].filter(id => stashed(id) && needI.has(id) && !keptForW.includes(id)),
-    keptForW,
+    keptForI: [...madeF].filter(id => stashed(id) && needI.has(id) && !keptForW.has(id)),
+    keptForW: [...keptForW],
     held: [...madeI].filter(id => needW.has(id) && !madeW.has(id)),
   }
 }

@@ -31,7 +31,7 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
-import type { Kernel } from './kernel.js'
+import type { AttentionGeneration, Kernel } from './kernel.js'
 import { flopsOf } from './price.js'
 import { keysOfTurn } from './round.js'
 
@@ -48,6 +48,8 @@ export interface Surroundings {
   readonly mesh: Mesh
   /** The precision of products, where it is not that of what is stored. */
   readonly multiply?: Precision | undefined
+  /** The kernel of attention; the newest, where it is not said. */
+  readonly attention?: AttentionGeneration | undefined
 }
 
 interface Place extends Surroundings {
@@ -120,8 +122,8 @@ const works: Rules<Work, Place> = {
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),
 }
 
-export const workOf = (instr: Instr, segment: Segment, { mesh, multiply }: Surroundings): Work =>
-  applyRule(works, instr, { segment, mesh, multiply })
+export const workOf = (instr: Instr, segment: Segment, { mesh, multiply, attention }: Surroundings): Work =>
+  applyRule(works, instr, { segment, mesh, multiply, attention })
 
 export const isKernel = (work: Work): work is Kernel =>
   work.kind === 'matmul' || work.kind === 'attention' || work.kind === 'memory'
@@ -223,7 +225,7 @@ function attention(
     ...(!narrow && ofTurn === undefined && unevenness(size(q, 'seq'), keys, place.mesh)),
     ...(dropout && { dropout: true as const }),
     precision: precisionOf(q, place),
-    generation: 'cudnn',
+    generation: place.attention ?? 'cudnn',
   }
 }
 

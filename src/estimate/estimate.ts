@@ -8,7 +8,7 @@ import { footprint } from './memory.js'
 import type { Estimate, Footprint, Parts, Setup } from './setup.js'
 import { CutPrice } from './step-price.js'
 
-/** Predicts step time and memory of a plan in closed form, without compiling it. */
+/** Predicts step time and memory of a plan without compiling or simulating it. */
 export const estimate = (setup: Setup): Estimate => withMemory(timesOf(setup), footprint(setup))
 
 /** Written out: spreading takes longer than the sums do. */

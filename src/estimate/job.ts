@@ -1,6 +1,6 @@
 /** A job in the numbers its price depends on. */
-import { batchRanks, multipliedIn, type Precision, planPrecisionFacts, sizesOf } from '../base/index.js'
-import { type Adapters, type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
+import { batchRanks, multipliedIn, type Precision, planPrecisionFacts, precisionFacts, sizesOf } from '../base/index.js'
+import type { Adapters, LlamaConfig, ModelConfig } from '../model/index.js'
 import {
   adaptersOf,
   contextOf,
@@ -9,60 +9,22 @@ import {
   layersPerStage,
   optimizerFor,
   type Plan,
+  type PlanInput,
   type ScheduleName,
   usualFlights,
   usualRows,
   zigzagOf,
 } from '../plan/index.js'
 import { ownSoftwareOf } from './others/frameworks.js'
+import { plainShape } from './plain-shape.js'
 import type { Placed, Split } from './setup.js'
-import type { Experts, Latent, Shape } from './shape.js'
+import type { Experts, Shape } from './shape.js'
 
 /** The shape of a model as the cost model takes it; undefined if it is not a transformer. */
 export function shapeOf(model: ModelConfig, seq: number, adapters?: Adapters): Shape | undefined {
   const shape = plainShape(model, seq)
-  return shape && adapters ? { ...shape, adapters: { rank: adapters.rank, targets: adapters.targets } } : shape
+  return shape && { ...shape, config: model, ...(adapters && { adapters }) }
 }
-
-function plainShape(model: ModelConfig, seq: number): Shape | undefined {
-  if (model.family === 'mlp') return undefined
-  const { layers, embed, heads, kvHeads, ffn, vocab, tied } = model
-  const sizes = { layers, embed, heads, kvHeads, ffn, vocab, tied, seq }
-  if (model.family === 'llama') {
-    const { headDim, mla, window } = model
-    const experts = expertsOf(model)
-    return {
-      ...{ ...sizes, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
-      ...(experts && { experts }),
-      ...(mla && { latent: latentOf(mla) }),
-      ...(window !== undefined && { window: { tokens: window, layers: 'all' as const } }),
-    }
-  }
-  const headDim = embed / heads
-  const dropout = model.dropout > 0
-  return { ...sizes, headDim, gated: false, biases: true, norm: 'layer', dropout, positions: 'learned' }
-}
-
-function expertsOf(model: LlamaConfig): Experts | undefined {
-  const { moe, layers } = model
-  if (!moe) return undefined
-  const { experts: count, topK: active, ffn, shared = 0, groups, topKGroups } = moe
-  const dense = layers - routedLayers(model).length
-  const limited = groups !== undefined && topKGroups !== undefined && { groups: { all: groups, chosen: topKGroups } }
-  const spread = moe.every > 1 && { spread: true as const }
-  return { count, active, ffn, shared, dense, ...spread, ...limited }
-}
-
-const latentOf = ({
-  qLoraRank,
-  kvLoraRank,
-  qkNopeHeadDim,
-  qkRopeHeadDim,
-  vHeadDim,
-}: NonNullable<LlamaConfig['mla']>): Latent => ({
-  ...{ keyValues: kvLoraRank, plain: qkNopeHeadDim, turned: qkRopeHeadDim, values: vHeadDim },
-  ...(qLoraRank !== undefined && { queries: qLoraRank }),
-})
 
 /** What of a plan concerns experts. */
 function expertSplit({ moe }: Pick<LlamaConfig, 'moe'>, plan: Plan): Pick<Split, 'etp' | 'imbalance' | 'rows'> {
@@ -128,7 +90,10 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...{ ...sizesOf(plan), sequenceParallel, schedule, chunks, microbatches },
     zero: plan.zero as Split['zero'], // the schema holds it between 0 and 3
     microbatch: training.globalBatch / (batchRanks(plan) * microbatches),
-    recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
+    ...(typeof plan.recompute === 'string'
+      ? { recompute: plan.recompute }
+      : { recompute: 'per-op' as const, ops: plan.recompute }),
+    ...(!plan.overlap && { overlap: false as const }),
     ...groupedSplit(plan),
     ...contextSplit(plan, training.seq),
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
@@ -158,4 +123,53 @@ export function placedOf(job: Job): Placed | undefined {
     ...(job.training.ema && { averages: true }),
     ...(job.training.lossScale && { scaled: true }),
   }
+}
+
+/** The plan as it would be written in a job file: defaults are left out. */
+export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
+  const stored = precisionFacts[precision].plan
+  const { tp, cp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
+  const { reduce, gather, bucket, prefetch, sharded } = split
+  return {
+    ...(dp > 1 && { dp }),
+    ...(tp > 1 && { tp }),
+    ...(cp > 1 && { cp }),
+    ...(cp > 1 && split.inOrder && { zigzag: false }),
+    ...(cp > 1 && attentionOf(split)),
+    ...(split.ep > 1 && { ep: split.ep }),
+    ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
+    ...(split.rows !== undefined && { expertCapacity: split.rows }),
+    ...(pp > 1 && { pp }),
+    ...(zero > 0 && { zero }),
+    ...(zero > 0 && sharded !== undefined && { shard: sharded / cp }),
+    ...(zero >= 2 && reduce && { reduce }),
+    ...(zero === 3 && gather && { gather }),
+    ...(bucket !== undefined && { bucket }),
+    ...(prefetch !== undefined && { prefetch }),
+    ...(sequenceParallel && { sequenceParallel }),
+    ...(microbatches > 1 && { microbatches }),
+    ...(pp > 1 && { schedule }),
+    ...(split.chunks > 1 && { chunks: split.chunks }),
+    ...(recompute !== 'none' && { recompute: recompute === 'per-op' ? [...(split.ops ?? [])] : recompute }),
+    ...(split.overlap === false && { overlap: false }),
+    ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
+    ...(stored !== 'f32' && { precision: stored }),
+    ...((split.fp8 || precisionFacts[precision].coded) && {
+      fp8: split.fp8 && split.fp8 !== 'current' ? { recipe: split.fp8 } : {},
+    }),
+    ...((split.offload || split.lifted || split.waiting) && { offload: offloadOf(split) }),
+    ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
+  }
+}
+
+const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] => ({
+  ...(offload && { optimizer: offload }),
+  ...(lifted && { parameters: lifted }),
+  ...(waiting && { activations: 'layer-inputs', layerInputs: waiting }),
+})
+
+/** How queries meet keys, where these are not gathered. */
+export function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attention'> {
+  if (ulysses === 1) return ring ? { attention: 'ring' } : {}
+  return { attention: ulysses === cp ? 'ulysses' : { ulysses, ring: cp / ulysses } }
 }

@@ -23,6 +23,7 @@ export const cutFields = [
   'imbalance',
   'microbatch',
   'fp8',
+  'overlap',
 ] as const satisfies readonly (keyof Split)[]
 export type Cut = Pick<Split, (typeof cutFields)[number]> & {
   /** fp8 by what is greatest now: the ranks of dp, which agree on it before anything is coded. */
@@ -39,6 +40,7 @@ export const streamFields = [
   'ring',
   'microbatch',
   'fp8',
+  'overlap',
   'agreeing',
 ] as const satisfies readonly (keyof Cut)[]
 export type StreamCut = Pick<Cut, (typeof streamFields)[number]>

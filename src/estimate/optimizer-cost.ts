@@ -10,7 +10,6 @@ import { factorCost, sendsFactors } from './factor-cost.js'
 import { type MovedUpdate, playMoved, type Tensors, tensorsOf } from './moved-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
-import { codingOfWeights } from './own/coding.js'
 import type { Prices, PriceTable } from './prices.js'
 import { type Placed, type Setup, shardRanks } from './setup.js'
 import type { MostHeld } from './step-cost.js'
@@ -162,10 +161,3 @@ function meetingsCost(setup: Setup, table: PriceTable, layers: number): number {
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
 }
-
-/** Seconds in which the weights of layers become codes, those included in which ranks of tp agree on what is greatest in each. */
-export const codingCost = (setup: Setup, prices: Prices, { layers }: MostHeld): number =>
-  codingOfWeights(setup, {
-    parameters: layers * (prices.layerParameters - prices.expertParameters),
-    matrices: layers * tensorCounts(setup.shape).matrices,
-  })

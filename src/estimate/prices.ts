@@ -36,10 +36,9 @@ import {
   type StreamCut,
   streamFields,
 } from './layer.js'
-import type { Ends } from './own/ends.js'
 import { type HeldByKind, heldByKind } from './own/flying.js'
-import { type BlockTime, BySaving, OwnLayerCosts, PlainLayers } from './own/layer.js'
-import { type OwnWork, ownWork, type StreamWork, streamWork } from './own/work.js'
+import type { KnownClocks, KnownTimes } from './own/layer.js'
+import { BlockStructures } from './own/structures.js'
 import type { Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -85,29 +84,24 @@ export interface OthersTimes {
   readonly head: Times
 }
 
-/** The pieces of a layer, and what it takes, and what embedding and head take, by what else that depends on. */
+/** What blocks take, by what else than their cut that depends on. */
 export interface OwnLayers {
-  readonly work: OwnWork
-  readonly known: OwnLayerCosts
-  readonly ends: BySaving<Ends<BlockTime>>
+  readonly known: KnownTimes
+  /** Of layers with experts; of all that layers share which differ in their experts alone. */
+  readonly clocks: KnownClocks
+  readonly stream: KnownClocks
   readonly held: HeldByKind
-}
-
-/** What layers share that differ in their experts alone: the pieces that every token passes, layers without experts, embedding and head. */
-interface OwnStream {
-  readonly work: StreamWork
-  readonly plain: PlainLayers
-  readonly ends: BySaving<Ends<BlockTime>>
 }
 
 type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
 
 export class PriceTable {
   readonly #rows = new ByFields<keyof Cut, Prices>([...cutFields, 'agreeing'])
-  readonly #streams = new ByFields<keyof StreamCut, OwnStream>(streamFields)
+  readonly #streams = new ByFields<keyof StreamCut, KnownClocks>(streamFields)
   readonly #collectives = new Map<number, Map<number, number>>()
   readonly #links = new Map<number, { readonly kind: LinkKind | undefined }>()
   readonly #setup: Omit<Setup, 'split'>
+  #structures: BlockStructures | undefined
 
   constructor(setup: Omit<Setup, 'split'>) {
     this.#setup = setup
@@ -118,12 +112,14 @@ export class PriceTable {
     return this.#rows.of(cut, () => pricesOf(this.#setup, cut, this))
   }
 
-  stream(cut: StreamCut): OwnStream {
-    return this.#streams.of(cut, () => ({
-      work: streamWork(this.#setup, cut),
-      plain: new PlainLayers(),
-      ends: new BySaving(),
-    }))
+  stream(cut: StreamCut): KnownClocks {
+    return this.#streams.of(cut, () => new Map())
+  }
+
+  /** Blocks as the compiler writes them. */
+  get structures(): BlockStructures {
+    this.#structures ??= new BlockStructures(this.#setup)
+    return this.#structures
   }
 
   /** The kind of the outermost links among so many ranks so far apart; undefined: there are none. */
@@ -177,11 +173,8 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut, table: PriceTable): Pri
   }
 }
 
-const ownLayers = (setup: Omit<Setup, 'split'>, cut: Cut, { work, plain, ends }: OwnStream): OwnLayers => ({
-  work: ownWork(setup, cut, work),
-  known: new OwnLayerCosts(plain),
-  ends,
-  held: heldByKind(setup.shape, cut),
+const ownLayers = ({ shape }: Omit<Setup, 'split'>, cut: Cut, stream: KnownClocks): OwnLayers => ({
+  ...{ known: new Map(), clocks: new Map(), stream, held: heldByKind(shape, cut) },
 })
 
 const scaled = ({ forward, input, weight, core, last }: Times, by: number): Times => ({

@@ -1,8 +1,7 @@
 /** What a step costs the ranks of a pipeline: the busiest of them, and the tasks of every stage. */
 
 import type { LayerCost, PassTimes } from './others/layer-cost.js'
-import type { Ends } from './own/ends.js'
-import type { OwnLayerCost } from './own/layer.js'
+import type { Ends, OwnLayerCost } from './own/layer.js'
 import type { OthersTimes, Prices } from './prices.js'
 import type { TaskTimes } from './schedules/play.js'
 import type { Pipeline, PipelineRank, RankLayers } from './schedules/stages.js'

@@ -7,6 +7,7 @@ import {
   dataRanks,
   type Elsewhere,
   type MeshAxis,
+  type OpKind,
   type Optimizer,
   type Seconds,
   type Wire,
@@ -28,6 +29,10 @@ export interface Split extends AxisSizes {
   /** Sequences of one microbatch on one data-parallel rank. */
   readonly microbatch: number
   readonly recompute: 'none' | 'cheap' | 'selective' | 'full' | 'per-op'
+  /** Ops that are repeated, where a plan names them. */
+  readonly ops?: readonly OpKind[]
+  /** Collectives are waited for where they start. */
+  readonly overlap?: false
   /** cp: contiguous sharding instead of zigzag, so the last rank has most work. */
   readonly inOrder?: true
   /** cp: size of the Ulysses (all-to-all) factor, if not 1. */

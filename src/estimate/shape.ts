@@ -1,4 +1,4 @@
-import type { Adapters } from '../model/index.js'
+import type { Adapters, ModelConfig } from '../model/index.js'
 
 /** A transformer as the few numbers its cost depends on, whatever its family. */
 export interface Shape {
@@ -26,7 +26,9 @@ export interface Shape {
   /** Heads that predict further tokens, each behind a layer of its own, which `layers` counts. */
   readonly further?: number
   /** Nothing is trained but adapters of this rank beside these matrices of every layer. */
-  readonly adapters?: Pick<Adapters, 'rank' | 'targets'>
+  readonly adapters?: Adapters
+  /** The model it was read off. */
+  readonly config?: ModelConfig
   /** Sliding-window attention: all layers, or every second one, attend to this many tokens. */
   readonly window?: { readonly tokens: number; readonly layers: 'all' | 'half' }
 }

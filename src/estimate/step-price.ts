@@ -9,12 +9,11 @@ import type { TaskKind } from '../schedule/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
 import { routedShare } from './experts.js'
 import { flopsOfStep } from './flops.js'
-import { codingCost, optimizerCost } from './optimizer-cost.js'
+import { optimizerCost } from './optimizer-cost.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
 import { type KnownFlights, pipelineFlights } from './own/data.js'
-import { type Ends, ownEnds } from './own/ends.js'
 import { type BlockTraffic, type FlyingBlocks, flyingBlocks, trafficOf } from './own/flying.js'
-import { addedIn, type OwnLayerCost } from './own/layer.js'
+import { type Ends, layerCostOf, type OwnLayerCost, ownBlockTimes } from './own/layer.js'
 import { holderSums } from './own/sums.js'
 import { packingOnce } from './own/wire.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -71,6 +70,8 @@ export class CutPrice {
   readonly #setup: Setup
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
+  /** Seconds in which weights become codes: the first microbatch finds those of no layer made. */
+  readonly #codes: number = 0
   #each: readonly MovedEach[] | undefined
   readonly #flown: Partial<Record<StageParts['backward'], FlownEach>> = {}
   readonly #totals: Partial<Record<StageParts['backward'], PartTotals>> = {}
@@ -79,7 +80,8 @@ export class CutPrice {
     this.#setup = setup
     this.table = tableOf(setup)
     this.prices = this.table.of(setup.split)
-    this.layer = layerCost(setup, this.table, this.prices)
+    const blocks = this.prices.own && ownBlockTimes(setup, this.table, this.prices.own)
+    this.layer = blocks ? layerCostOf(setup, blocks) : layerCost(setup, this.table, this.prices)
     this.times = layerTimes(this.layer)
     this.lighter = lighterTimes(this.layer)
     this.near = messageCost(setup, this.table, this.prices, 1)
@@ -89,8 +91,8 @@ export class CutPrice {
       this.ends = usualEnds(prices.others, prices)
       return
     }
-    const { work, ends: known } = prices.own! // one of the two is there
-    const ends = known.of(setup.split, addedIn(setup.split), () => ownEnds(setup, table, prices, work))
+    const { ends, codes } = blocks! // one of the two is there
+    this.#codes = setup.shape.layers * codes
     this.ends = { first: ends.first.seconds, last: ends.last.seconds }
     this.#flying = () => {
       const traffic = trafficOf(setup, table)
@@ -171,8 +173,7 @@ export class CutPrice {
 
   optimizer(pipeline: Pipeline): number {
     const held = mostHeld(pipeline, this.prices)
-    const coding = codingCost(this.#setup, this.prices, held)
-    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held) + coding
+    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held) + this.#codes
   }
 
   /**

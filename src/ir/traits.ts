@@ -57,3 +57,6 @@ const traits: Rules<Traits> = {
 export const isInstrKind = (kind: string): kind is InstrKind => Object.hasOwn(traits, kind)
 
 export const traitsOf = (instr: Instr): Traits => applyRule(traits, instr, undefined)
+
+/** What an instruction makes, and how: a backward that does as much makes a forward value again. */
+export const madeBy = (instr: Instr): string => `${instr.kind} ${traitsOf(instr).writes.join()}`

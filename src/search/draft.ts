@@ -1,6 +1,7 @@
 /** The job of a template; for another model or another number of devices what it says of the plan is searched for again. */
 import { error, type Problem, ProblemsError } from '../base/index.js'
 import { clusterOf } from '../cluster/index.js'
+import { planInput } from '../estimate/index.js'
 import { isPreset, type ModelConfig } from '../model/index.js'
 import {
   commentedJob,
@@ -13,7 +14,7 @@ import {
   templates,
 } from '../plan/index.js'
 import { findPlans } from './planner.js'
-import { planInput, requestOf } from './request.js'
+import { requestOf } from './request.js'
 
 export interface Answers {
   readonly template: TemplateName

@@ -6,6 +6,7 @@ import {
   type FrameworkName,
   frameworks,
   ownSoftwareOf,
+  planInput,
   precisionOf,
   type Setup,
   type Shape,
@@ -114,48 +115,6 @@ export const plainSplit: Split = {
   ...{ schedule: '1f1b', chunks: 1, microbatches: 1, microbatch: 1, recompute: 'none' },
 }
 
-/** The plan as it would be written in a job file: defaults are left out. */
-export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
-  const stored = precisionFacts[precision].plan
-  const { tp, cp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
-  const { reduce, gather, bucket, prefetch, sharded } = split
-  return {
-    ...(dp > 1 && { dp }),
-    ...(tp > 1 && { tp }),
-    ...(cp > 1 && { cp }),
-    ...(cp > 1 && split.inOrder && { zigzag: false }),
-    ...(cp > 1 && attentionOf(split)),
-    ...(split.ep > 1 && { ep: split.ep }),
-    ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
-    ...(split.rows !== undefined && { expertCapacity: split.rows }),
-    ...(pp > 1 && { pp }),
-    ...(zero > 0 && { zero }),
-    ...(zero > 0 && sharded !== undefined && { shard: sharded / cp }),
-    ...(zero >= 2 && reduce && { reduce }),
-    ...(zero === 3 && gather && { gather }),
-    ...(bucket !== undefined && { bucket }),
-    ...(prefetch !== undefined && { prefetch }),
-    ...(sequenceParallel && { sequenceParallel }),
-    ...(microbatches > 1 && { microbatches }),
-    ...(pp > 1 && { schedule }),
-    ...(split.chunks > 1 && { chunks: split.chunks }),
-    ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
-    ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
-    ...(stored !== 'f32' && { precision: stored }),
-    ...((split.fp8 || precisionFacts[precision].coded) && {
-      fp8: split.fp8 && split.fp8 !== 'current' ? { recipe: split.fp8 } : {},
-    }),
-    ...((split.offload || split.lifted || split.waiting) && { offload: offloadOf(split) }),
-    ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
-  }
-}
-
-const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] => ({
-  ...(offload && { optimizer: offload }),
-  ...(lifted && { parameters: lifted }),
-  ...(waiting && { activations: 'layer-inputs', layerInputs: waiting }),
-})
-
 /** The `plan:` of a job from a device split, with the other settings of its model. */
 export const planOf = ({ precision, said }: Pick<Request, 'precision' | 'said'>, split: Split): PlanInput => ({
   ...planInput(split, precision),
@@ -178,12 +137,6 @@ const updatedBy = ({ training: { optimizer, ema, lossScale, lora } }: Said) => (
   ...(optimizer && { optimizer: optimizerFor(optimizer, lora ? 'adapter' : 'matrix') }),
   ...{ averages: ema !== undefined, scaled: lossScale !== undefined },
 })
-
-/** How queries meet keys, where these are not gathered. */
-function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attention'> {
-  if (ulysses === 1) return ring ? { attention: 'ring' } : {}
-  return { attention: ulysses === cp ? 'ulysses' : { ulysses, ring: cp / ulysses } }
-}
 
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision' | 'said'>
 

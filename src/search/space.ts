@@ -5,12 +5,12 @@
  * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1) unless a user asks for more.
  */
 import { divisors, type MeshAxis } from '../base/index.js'
-import { CutPrice, type Experts, footprint, roomForRows, type Split } from '../estimate/index.js'
+import { CutPrice, type Experts, footprint, planInput, roomForRows, type Split } from '../estimate/index.js'
 import { isSound, Plan, recomputePolicies, unexchangeable, usualRows } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { areOfUse, type Extras, extrasOf } from './extras.js'
 import { mostStages, type Pipeline } from './pipelines.js'
-import { jobOf, plainSplit, planInput, type Request } from './request.js'
+import { jobOf, plainSplit, type Request } from './request.js'
 
 export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
 

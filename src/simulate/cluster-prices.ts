@@ -2,6 +2,7 @@
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, diskOf, linksIn, type Precision, reachOf } from '../cluster/index.js'
 import {
+  type AttentionGeneration,
   isKernel,
   type Kernel,
   type Members,
@@ -21,13 +22,17 @@ import {
   spaceOf,
   traitsOf,
 } from '../ir/index.js'
-import { fusedKernels } from './fusion.js'
+import { fusedKernels, type SparedIn } from './fusion.js'
 import type { Contention, Prices } from './prices.js'
 
 export interface ClusterPricesOptions {
   /** The precision of products, where it is not that of what is stored. */
   readonly multiply?: Precision
+  /** The kernel of attention; the newest, where it is not said. */
+  readonly attention?: AttentionGeneration
   readonly contention?: Contention
+  /** What fusion spares instructions, where that was found before. */
+  readonly spared?: SparedIn
   /** Instructions that are done by others on the way. */
   readonly fused?: (instr: Instr, segment: Segment) => boolean
 }
@@ -39,9 +44,19 @@ const usual: Contention = { compute: 0.12, network: 0 }
 const none: Contention = { compute: 1e9, network: 0 }
 
 /** The costs of a program's instructions on a cluster, which `simulate` takes. */
-export function clusterPrices(program: Program, cluster: Cluster, options: ClusterPricesOptions = {}): Prices {
+export function clusterPrices(
+  program: Pick<Program, 'mesh' | 'microbatches' | 'segments'>,
+  cluster: Cluster,
+  options: ClusterPricesOptions = {},
+): Prices {
   const { mesh } = program
-  const { multiply, contention = cluster.cores === undefined ? usual : none, fused = () => false } = options
+  const {
+    multiply,
+    attention,
+    spared,
+    contention = cluster.cores === undefined ? usual : none,
+    fused = () => false,
+  } = options
   const links = [...linksOf(cluster), ...(hasMoves(program) ? Object.values(ways) : [])]
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const priceMove = ({ way, crosses }: Moved, bytes: number) => ({
@@ -50,12 +65,13 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   })
   const stride = strideOf(mesh, 'pp')
   // Our own engine runs instructions nearly as they are; on other devices the program is emitted and compiled.
-  const left = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
+  const left =
+    cluster.cores === undefined ? fusedKernels(program, spared) : (_: Instr, __: Segment, kernel: Kernel) => kernel
   return {
     links,
     compute: (instr, segment) => {
       if (fused(instr, segment)) return 0
-      const work = workOf(instr, segment, { mesh, multiply })
+      const work = workOf(instr, segment, { mesh, multiply, attention })
       if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
       if (!isKernel(work)) return 0
       const kernel = left(instr, segment, work)
@@ -119,7 +135,7 @@ export function strideOf(mesh: Mesh, axis: Axis): number {
 const ways = { down: 'to the host', up: 'to the device', out: 'to the disk', in: 'from the disk' } as const
 type Way = keyof typeof ways
 
-const hasMoves = ({ segments }: Program): boolean =>
+const hasMoves = ({ segments }: Pick<Program, 'segments'>): boolean =>
   Object.values(segments).some(({ instrs }) => instrs.some(({ kind }) => kind === 'move'))
 
 const spaceIn = ({ roles, buffers }: Segment, ref: Ref) => spaceOf(roles[buffers[ref].role])

@@ -7,32 +7,47 @@ import type { Mesh } from '../base/index.js'
 import { bufferBytes, type Kernel, workOf } from '../cost/index.js'
 import { type Instr, type InstrOf, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 
-/** Bytes an instruction does not move because it is part of a larger kernel. */
-type SparedBytes = ReadonlyMap<Instr, { readonly read: number; readonly written: number }>
+/** What an instruction neither reads nor writes because it is part of a larger kernel. */
+interface Spared {
+  readonly read: readonly Ref[]
+  readonly written: readonly Ref[]
+}
 
-/** The kernel an instruction is on its own, less what fusion spares it. Of a segment it is found out once. */
-export function fusedKernels({
-  microbatches,
-  mesh,
-}: Program): (instr: Instr, segment: Segment, kernel: Kernel) => Kernel {
-  const found = new Map<Segment, SparedBytes>()
+const nothing: Spared = { read: [], written: [] }
+
+export type SparedIn = (instr: Instr, segment: Segment) => Spared
+
+/** What fusion spares instructions: found once for a list of them, whatever sizes the segments have that share it. */
+export function sparing(mesh: Mesh): SparedIn {
+  const known = new WeakMap<readonly Instr[], ReadonlyMap<Instr, Spared>>()
+  return (instr, segment) => {
+    const found = known.get(segment.instrs) ?? sparedIn(mesh, segment)
+    known.set(segment.instrs, found)
+    return found.get(instr) ?? nothing
+  }
+}
+
+/** The kernel an instruction is on its own, less what fusion spares it. */
+export function fusedKernels(
+  { microbatches, mesh }: Pick<Program, 'microbatches' | 'mesh'>,
+  sparedOf: SparedIn = sparing(mesh),
+): (instr: Instr, segment: Segment, kernel: Kernel) => Kernel {
   return (instr, segment, kernel) => {
     if (kernel.kind !== 'memory') return kernel
     if (instr.kind === 'zero' && segment.phase === 'begin') return { ...kernel, read: 0, written: 0 }
-    if (!found.has(segment)) found.set(segment, sparedIn(mesh, segment))
-    const spared = found.get(segment)!.get(instr) ?? { read: 0, written: 0 }
+    const spared = sparedOf(instr, segment)
     const again = instr.kind === 'accumulate' ? 1 - 1 / microbatches : 1
-    const left = (bytes: number, less: number) => again * Math.max(0, bytes - less)
+    const left = (bytes: number, refs: readonly Ref[]) =>
+      again * Math.max(0, bytes - refs.reduce((sum, ref) => sum + bufferBytes(mesh, segment.buffers[ref]), 0))
     return { ...kernel, read: left(kernel.read, spared.read), written: left(kernel.written, spared.written) }
   }
 }
 
-function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
+function sparedIn(mesh: Mesh, segment: Segment): ReadonlyMap<Instr, Spared> {
   const small = segment.instrs.map(instr => workOf(instr, segment, { mesh }).kind === 'memory' && !isAlone(instr))
-  const bytesOf = (ref: Ref) => bufferBytes(mesh, segment.buffers[ref])
   const makers = new Map<Ref, number>()
   const readers = new Map<number, Map<Ref, boolean>>()
-  const read = segment.instrs.map(() => 0)
+  const read = segment.instrs.map((): Ref[] => [])
   segment.instrs.forEach((instr, at) => {
     const { reads, writes } = traitsOf(instr)
     for (const ref of reads) {
@@ -41,7 +56,7 @@ function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
       const alone = readers.get(maker)!
       const joins = small[at] && !(isScaledWhole(instr) && ref === instr.ins[0])
       alone.set(ref, (alone.get(ref) ?? true) && joins)
-      if (joins && small[maker]) read[at] += bytesOf(ref)
+      if (joins && small[maker]) read[at].push(ref)
     }
     for (const ref of writes) makers.set(ref, at)
     readers.set(at, new Map())
@@ -49,8 +64,8 @@ function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
   return new Map(
     segment.instrs.map((instr, at) => {
       const kept = (ref: Ref) => !(readers.get(at)!.get(ref) && diesIn(segment, ref))
-      const written = traitsOf(instr).writes.reduce((sum, ref) => sum + (kept(ref) ? 0 : bytesOf(ref)), 0)
-      return [instr, { read: read[at], written: small[at] ? written : 0 }]
+      const written = small[at] ? traitsOf(instr).writes.filter(ref => !kept(ref)) : []
+      return [instr, { read: read[at], written }]
     }),
   )
 }

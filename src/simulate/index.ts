@@ -1,4 +1,5 @@
-export { type ClusterPricesOptions, clusterPrices } from './cluster-prices.js'
+export { type ClusterPricesOptions, clusterPrices, membersOf } from './cluster-prices.js'
+export { type SparedIn, sparing } from './fusion.js'
 export * from './goodput.js'
 export * from './intensity.js'
 export * from './link-traffic.js'

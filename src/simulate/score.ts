@@ -6,7 +6,7 @@ import {
   axisOfCollective,
   type Collective,
   type Group,
-  type Instr,
+  madeBy,
   type Program,
   type Segment,
   traitsOf,
@@ -86,8 +86,6 @@ function forwardsOf({ blocks, segments, streams }: Program): Map<string, Readonl
     ),
   )
 }
-
-const madeBy = (instr: Instr): string => `${instr.kind} ${traitsOf(instr).writes.join()}`
 
 function scoreOf(segment: Segment, prices: Prices, forward: ReadonlySet<string> = new Set()): Score {
   const acts: Act[] = []

@@ -1,11 +1,10 @@
 /** lockstep case: published runs beside ours, and the plan we would have chosen. */
 import { fileURLToPath } from 'node:url'
 import { clusterOf } from '../../cluster/index.js'
-import { frameworks } from '../../estimate/index.js'
+import { frameworks, planInput } from '../../estimate/index.js'
 import {
   capacityOf,
   type Priced,
-  planInput,
   priceOf,
   type Request,
   ratesOfPlan,

@@ -12,6 +12,7 @@ import {
   save,
   type Work,
 } from '../../base/index.js'
+import { planInput } from '../../estimate/index.js'
 import { exposedOf, headroomOf } from '../../metrics/index.js'
 import {
   asSimulated,
@@ -20,7 +21,6 @@ import {
   findingPlans,
   findingReasons,
   findingWhatWorks,
-  planInput,
   type RankedPlan,
   type Request,
   ratesOfPlan,

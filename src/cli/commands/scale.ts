@@ -1,7 +1,8 @@
 /** lockstep scale: strong and weak scaling, and the limit of Amdahl's law. */
 import { scaled, showPercent, showSeconds, showWhole, table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
-import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
+import { planInput } from '../../estimate/index.js'
+import { type Amdahl, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from '../text/colors.js'
 import { headline } from '../text/plan-text.js'

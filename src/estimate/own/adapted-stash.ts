@@ -4,7 +4,7 @@
  */
 import { routedWidths } from '../experts.js'
 import type { Placed } from '../setup.js'
-import { attendedWidths } from './context.js'
+import { attendedWidths } from './attended.js'
 import type { Widths } from './stash.js'
 
 /** What matrices are multiplied with. */

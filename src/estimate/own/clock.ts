@@ -6,8 +6,8 @@
 import { Acts, starts, startsApart, waits, works } from '../schedules/acts.js'
 import type { Lane } from './lanes.js'
 
-/** Axes whose collectives are part of a layer. */
-export type WaitedAxis = 'tp' | 'cp' | 'ep'
+/** Axes whose collectives are part of a layer: of dp those in which ranks agree on scales. */
+export type WaitedAxis = 'tp' | 'cp' | 'ep' | 'dp'
 
 export interface Flight {
   readonly slot: number
@@ -19,7 +19,7 @@ export class Clock {
   now = 0
   /** Of that: computing forward values again, and waiting for collectives, by axis. */
   again = 0
-  readonly waited: Record<WaitedAxis, number> = { tp: 0, cp: 0, ep: 0 }
+  readonly waited: Record<WaitedAxis, number> = { tp: 0, cp: 0, ep: 0, dp: 0 }
   readonly #acts: number[] = []
   readonly #contention: number
   readonly #slower: number

@@ -18,9 +18,8 @@ import type { FlownBlock } from '../schedules/play.js'
 import { reducesEach } from '../schedules/stages.js'
 import { type Setup, shardRanks } from '../setup.js'
 import type { Shape } from '../shape.js'
-import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
-import type { BlockTime, OwnLayerCost } from './layer.js'
+import type { BlockTime, Ends, OwnLayerCost } from './layer.js'
 import { isCoded, packing, travelOf } from './wire.js'
 
 /** Parameters that always fly together, in elements. */

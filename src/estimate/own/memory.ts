@@ -3,7 +3,7 @@
  * says what it keeps), so the arena of a rank is what is resident plus the worst of a few moments: the backward pass of a
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
-import { activationBytes, dataRanks } from '../../base/index.js'
+import { activationBytes, dataRanks, isCast } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, type Held, headParameters } from '../counts.js'
@@ -25,7 +25,6 @@ import {
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import { type Placed, shardRanks } from '../setup.js'
-import { keptCodes } from './coding.js'
 import { type CutFacts, cutFacts, heldOf, ranksOfTable } from './cut-facts.js'
 import { type BlockBytes, FetchedBlocks } from './fetched.js'
 import type { Stash } from './stash.js'
@@ -370,3 +369,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }
+
+/** Bytes of the codes that are kept while a step lasts, of each parameter. */
+const keptCodes = ({ split, precision }: Pick<Placed, 'split' | 'precision'>): number =>
+  !isCast(precision) || fetchesEach(split) ? 0 : split.fp8 === 'mx' ? 2.25 : 1

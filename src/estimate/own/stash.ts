@@ -8,7 +8,7 @@ import { denseOf, expertTensor, routedOf, routedShare, routedWidths } from '../e
 import type { Placed } from '../setup.js'
 import type { Experts } from '../shape.js'
 import { adaptedStash, addends } from './adapted-stash.js'
-import { attendedWidths } from './context.js'
+import { attendedWidths } from './attended.js'
 
 export interface Widths {
   /** The residual stream, whole and as the plan splits the sequence. */
