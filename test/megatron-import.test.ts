@@ -221,7 +221,7 @@ test('a recipe of Bridge: literals, keywords and functions of the file; the rest
     ].map(one => one.slice(0, 40).trim()),
   )
   const [{ path, message }] = importConfig(recipe, { world: 64 }).notes
-  match(`${path}: ${message}`, /^--function: one of small, larger; or give run_config\.yaml/)
+  match(`${path}: ${message}`, /^--function: one of small, larger; or use run_config\.yaml/)
 })
 
 test('recipes that call themselves, are cut off or nested without end are read in no time', () => {
