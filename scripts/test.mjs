@@ -21,7 +21,7 @@ const filesOf = names =>
 const apart = filesOf(`
   emit-conformance gpu-paths emit-launch engine emit docs studio examples emit-checkpoint studio-links studio-learn resume studio-run browser
   studio-static emit-faults studio-plan studio-claims installed dry-run train studio-exercises calibrate add-a-fact studio-program
-  studio-server studio-timeline studio-clinic progress race latest-run`)
+  studio-server studio-timeline studio-clinic progress race latest-run completion`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
 const whole = filesOf(`
   estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-guard emit-looking emit-spikes

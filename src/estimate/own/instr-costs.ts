@@ -51,6 +51,8 @@ const writtenOut = ({ dtype, layout, inside }: Buffer, dims: readonly Dim[]): st
 export interface PricedInstr {
   readonly instr: Instr
   readonly of: SizedSegment
+  /** Its kind, and what it reads and writes: those of the turns of a ring differ in no more than which turn they are of. */
+  readonly shape: string
   readonly group: SizeGroup
   readonly seconds: (number | undefined)[]
 }
@@ -70,14 +72,15 @@ export class InstrCosts {
     const refs = touched(instr)
     const spared = this.#spared(instr, of.segment)
     const { ins: _, outs: __, in: ___, out: ____, on: _____, ...how } = instr as Readonly<Record<string, unknown>>
-    const key = [
-      JSON.stringify(how),
-      how.window === undefined ? '' : refs.map(ref => of.segment.buffers[ref].layout.turn?.by).join(),
+    const shape = [
+      instr.kind,
       ...refs.map(ref => of.alike.get(ref)),
       spared.read.map(ref => refs.indexOf(ref)).join(),
       spared.written.map(ref => refs.indexOf(ref)).join(),
     ].join('|')
-    return entry(this.#known, key, () => ({ instr, of, group: this.#group(namesIn(instr, of)), seconds: [] }))
+    const turns = how.window === undefined ? '' : refs.map(ref => of.segment.buffers[ref].layout.turn?.by).join()
+    const key = `${shape} ${JSON.stringify(how)} ${turns}`
+    return entry(this.#known, key, () => ({ instr, of, shape, group: this.#group(namesIn(instr, of)), seconds: [] }))
   }
 
   seconds({ instr, of, group, seconds }: PricedInstr, sizes: Sizes): number {

@@ -59,10 +59,10 @@ function builderOf({ shape }: Pick<Setup, 'shape'>): BuildModel {
 const manySequences = 2 ** 16
 
 /** So many times as long a sequence is cut in two by every rank of the rings that are written out, in zigzag, too. */
-const anyRingDivides = 12
+const anyRingDivides = 40
 
 /** Of a ring so many turns are written out at the most: those after the first few are alike. */
-const turnsWritten = 3
+const turnsWritten = 5
 
 export class BlockStructures {
   readonly costs: InstrCosts
@@ -81,26 +81,23 @@ export class BlockStructures {
 
   /** `split`: as `ofBlocks` gives it. */
   of(split: Split): Structure {
-    const turns = this.#turnsLeftOut(split)
-    const { seq } = this.#setup.shape
-    if (turns <= 0) return this.#known(split, seq)
-    const ring = (outer: number) => this.#known({ ...split, cp: outer * (split.ulysses ?? 1) }, anyRingDivides * seq)
-    return entry(
-      this.#structures,
-      `${this.#keyOf(split, seq)} ${turns}`,
-      () => longerRing(ring(turnsWritten - 1), ring(turnsWritten), turns) ?? this.#known(split, seq),
-    )
+    const { cp, tp, ulysses = 1 } = split
+    const { seq, window } = this.#setup.shape
+    // Through a window no two turns are alike.
+    const isRing = split.ring && !(window && window.tokens < seq) && seq % (cp * tp) === 0
+    if (!isRing) return this.#known(split, seq)
+    const long = anyRingDivides * seq
+    const turns = cp / ulysses - turnsWritten
+    if (turns <= 0) return this.#known(split, long)
+    return entry(this.#structures, `${this.#keyOf(split, long)} ${turns}`, () => {
+      const ring = (outer: number) => this.#known({ ...split, cp: outer * ulysses }, long)
+      return longerRing(ring(turnsWritten - 1), ring(turnsWritten), turns) ?? this.#known(split, seq)
+    })
   }
 
   /** Compiled with sequences of that length, whatever they are. */
   #known(split: Split, seq: number): Structure {
     return entry(this.#structures, this.#keyOf(split, seq), () => this.#compile(split, seq))
-  }
-
-  /** Of a ring: the turns after those that are compiled. Through a window no two of them are alike. */
-  #turnsLeftOut({ ring, cp, ulysses = 1 }: Split): number {
-    const { window, seq } = this.#setup.shape
-    return ring && !(window && window.tokens < seq) ? cp / ulysses - turnsWritten : 0
   }
 
   sizesOf(split: Split): Sizes {

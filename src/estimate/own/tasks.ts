@@ -73,6 +73,7 @@ export function played(task: Task, costs: InstrCosts, sizes: Sizes, lanes: Lanes
  */
 export function continued(fewer: Task, written: Task, turns: number): Task | undefined {
   const more = written.length - fewer.length
+  if (more === 0) return written
   const end = fewer.length
   const first = firstAfter(end, at => sameItem(fewer[at], written[at]))
   const last = end - firstAfter(end - first, at => sameItem(fewer[end - 1 - at], written[written.length - 1 - at]))
@@ -101,7 +102,11 @@ function firstAfter(many: number, holds: (at: number) => boolean): number {
 
 const sameItem = (a: Item, b: Item): boolean => {
   if (a.kind === 'work' && b.kind === 'work')
-    return a.again === b.again && a.instrs.length === b.instrs.length && a.instrs.every((one, i) => one === b.instrs[i])
-  if (a.kind === 'start' && b.kind === 'start') return a.instr === b.instr
+    return (
+      a.again === b.again &&
+      a.instrs.length === b.instrs.length &&
+      a.instrs.every(({ shape }, i) => shape === b.instrs[i].shape)
+    )
+  if (a.kind === 'start' && b.kind === 'start') return a.instr.shape === b.instr.shape
   return a.kind === 'wait' && b.kind === 'wait' && a.back === b.back && a.axis === b.axis
 }
