@@ -70,6 +70,7 @@ export class BlockStructures {
   readonly #build: BuildModel
   readonly #structures = new Map<string, Structure>()
   readonly #sizes = new Map<string, Sizes>()
+  readonly #meshes = new Map<string, ShardedMesh>()
   readonly #models = new Map<string, Differentiated & { readonly built: Model }>()
   #model: Model | undefined
 
@@ -112,8 +113,14 @@ export class BlockStructures {
     return this.#model
   }
 
+  #meshOf(split: Split, dims: Model['dims']): ShardedMesh {
+    const { dp, tp, cp, ep, etp, ulysses, ring, inOrder, sequenceParallel } = split
+    const key = [dp, tp, cp, ep, etp, ulysses, ring, inOrder, sequenceParallel, dims.seq].join()
+    return entry(this.#meshes, key, () => meshFor(split, dims))
+  }
+
   #sizesOf(split: Split): Sizes {
-    const s = meshFor(split, this.#plain.dims)
+    const s = this.#meshOf(split, this.#plain.dims)
     const { dims, blocks } = this.#plain
     const batch = split.dp * split.microbatch
     const rows = rowsOf(
@@ -127,7 +134,7 @@ export class BlockStructures {
 
   #keyOf(split: Split, seq: number): string {
     const dims: Model['dims'] = { ...this.#plain.dims, seq }
-    const { mesh, axes, experts, ring } = meshFor(split, dims)
+    const { mesh, axes, experts, ring } = this.#meshOf(split, dims)
     const { tp, cp, sequenceParallel, recompute, ops, overlap, fp8, zero, reduce, lifted } = split
     const turns = ring?.reduce((product, axis) => product * mesh.axes.find(({ name }) => name === axis)!.size, 1)
     return [
