@@ -46,6 +46,7 @@ const pairs: readonly (readonly [string, JobInput['model'], JobInput['plan'], Jo
   ['ep over tp', moe, { tp: 2, ep: 2, sequenceParallel: true }, { tp: 4, ep: 4, sequenceParallel: true, dp: 2 }],
   ['ep over tp and dp', moe, { tp: 2, dp: 2, ep: 4 }, { tp: 2, dp: 4, ep: 8, microbatches: 2 }],
   ['etp', moe, { tp: 2, dp: 2, ep: 2, etp: 2 }, { tp: 2, dp: 4, ep: 4, etp: 2 }],
+  ['ep over a ring', moe, { cp: 4, attention: 'ring', ep: 4 }, { cp: 8, attention: 'ring', ep: 8 }],
   ['latent attention', latent, { tp: 2, sequenceParallel: true }, { tp: 4, sequenceParallel: true, dp: 2 }],
   ['no overlap', dense, { tp: 2, overlap: false }, { tp: 4, overlap: false, microbatches: 2 }],
   ...(['current', 'delayed', 'blocks'] as const).map(

@@ -124,7 +124,7 @@ function layoutsText(layouts: readonly Classified[]): string {
 function fitsText({ timed }: Times): string {
   const { runs, unfit, unknown } = fitsOfRuns(timed)
   if (runs === 0) return ''
-  const more = unknown > 0 ? `; ${unknown} more do not publish what they recompute` : ''
+  const more = unknown > 0 ? `\n${unknown} more do not publish what they recompute` : ''
   return `Runs that happened: ${unfit} of ${runs} are predicted not to fit (${percent(unfit / runs)})${more}`
 }
 

@@ -82,10 +82,10 @@ export class BlockStructures {
 
   /** `split`: as `ofBlocks` gives it. */
   of(split: Split): Structure {
-    const { cp, tp, ulysses = 1 } = split
+    const { cp, tp, ulysses = 1, ep, etp = 1 } = split
     const { seq, window } = this.#setup.shape
-    // Through a window no two turns are alike.
-    const isRing = split.ring && !(window && window.tokens < seq) && seq % (cp * tp) === 0
+    // Through a window no two turns are alike; experts may be shared by ranks of cp.
+    const isRing = split.ring && !(window && window.tokens < seq) && seq % (cp * tp) === 0 && ep * etp === 1
     if (!isRing) return this.#known(split, seq)
     const long = anyRingDivides * seq
     const turns = cp / ulysses - turnsWritten
