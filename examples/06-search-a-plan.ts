@@ -19,7 +19,7 @@ for (const { plan, simulated } of listed) {
 const unfit = neighboursOf(request, listed[0].plan).filter(({ verdict }) => verdict.kind === 'unfit')
 console.log(`next to the first, but too large: ${unfit.map(({ move }) => showSentence(move.change)).join('; ')}`)
 
-//> 25386 plans considered, 3 listed
+//> 22878 plans considered, 3 listed
 //> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute none
 //>   priced 3.28 s, 60.8 GiB a rank
 //>   simulated 3.29 s, compiled 60.8 GiB

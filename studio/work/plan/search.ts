@@ -83,7 +83,8 @@ export async function search({ link, where }: SearchInput, { progress }: Context
 
 function requestWith({ job, cluster }: Asked, where: string): Request {
   const constraints = where.split(',').flatMap(text => text.trim() || [])
-  const request = requestOfJob(job, cluster)
+  // What a job keeps elsewhere its other plans may, too.
+  const request = requestOfJob(job, cluster, undefined, job.plan.offload ? { allow: ['offload'] } : {})
   const { model, training } = job
   const said = requestOf({ model, seq: training.seq, globalBatch: training.globalBatch, cluster, constraints })
   return { ...request, constraints: said.constraints }
