@@ -12,6 +12,7 @@ import {
   type Precision,
   precisionFacts,
   type Stored,
+  sizesOf,
 } from '../../base/index.js'
 import {
   type BlockDraftsByKind,
@@ -225,7 +226,7 @@ function meshFor(split: Split, dims: Model['dims']): ShardedMesh {
 }
 
 const meshPlan = (split: Split): MeshPlan => ({
-  ...{ dp: split.dp, tp: split.tp, cp: split.cp, pp: 1, ep: split.ep, etp: split.etp ?? 1 },
+  ...{ ...sizesOf(split), pp: 1, etp: split.etp ?? 1 },
   ...{ rankOrder: defaultOrder, zigzag: split.inOrder ? false : undefined },
   attention: (attentionOf(split).attention ?? 'gather') as MeshPlan['attention'], // as a plan has it once it is read
 })
