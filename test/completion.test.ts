@@ -72,11 +72,11 @@ test('fish completes them too', { skip: !isThere('fish') }, async () => {
   )
 })
 
-/** Types each line and a tab into an interactive zsh, and prints the line as it is then. */
+/** Types each line and a tab into an interactive zsh, and prints the line as it is then. npm says EDITOR=vi: the keys are those of emacs. */
 const typing = `
 zmodload zsh/zpty
 zpty z "PS1= PS2= TERM=dumb zsh -f -i"
-zpty -w z "stty -echo; PROMPT=; autoload -Uz compinit; compinit -u -D; source $1; print READY"
+zpty -w z "stty -echo; bindkey -e; PROMPT=; autoload -Uz compinit; compinit -u -D; source $1; print READY"
 zpty -r z out '*READY*'
 shift
 for line in "$@"; do
