@@ -28,7 +28,7 @@ export interface BlockContext {
   readonly sizes: Readonly<Record<string, number>>
   readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
-  /** How nodes may be sharded, as far as somebody asked: no plan has a say in it. */
+  /** Sharding rules of nodes, found when first needed: they do not depend on the plan. */
   readonly rules: WeakMap<Node, Sharding>
   readonly phases: readonly PhaseName[]
   /** Layouts by the model's name for the parameter. */

@@ -51,8 +51,8 @@ import { draftingFlights, type FlightDrafts } from './data.js'
 import { type DerivedGraph, differentiate } from './differentiate.js'
 import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
-import { canonical, type ShardedMesh, shardedOn } from './layouts.js'
-import { expertAxesOf, meshOf, replicaAxesOf } from './mesh.js'
+import { canonical, type ShardedMesh } from './layouts.js'
+import { shardedMeshOf } from './mesh.js'
 import { draftOnce, type OnceDrafts, toldTo } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -65,7 +65,7 @@ import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftingStreams, type StreamScript } from './stream/streams.js'
 
-/** A model as a plan stores it, and its blocks differentiated: what is known before there is a mesh. */
+/** A model with the dtypes of a plan, its blocks differentiated: all that does not depend on the mesh. */
 export interface Differentiated {
   readonly model: Model
   readonly graphs: ByKind<DerivedGraph>
@@ -89,8 +89,7 @@ export function differentiated(of: Model, given: Pick<CompileInput, 'plan' | 'tr
 /** What is known of a step before anything is sharded: its mesh, what each phase runs, its stages. */
 function factsOf(given: CompileInput, known?: Differentiated): Facts {
   const { plan, schedule } = given
-  const { dims } = given.model
-  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims), replicaAxesOf(plan, dims))
+  const s = shardedMeshOf(plan, given.model.dims)
   const pass = watching(given)
   const { model, graphs, rules } = known ?? differentiated(pass('expert rows', boundRows(given.model, plan, s)), given)
   const kept = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
@@ -178,8 +177,8 @@ export interface BlockDraftsByKind {
 }
 
 /**
- * Compiles some blocks of a step, by name: their segments in all phases, whichever of them a schedule has tasks of. Their rows are those
- * of the model: nobody has less room.
+ * Compiles some blocks of a step, by name: their segments in all phases, whichever of them a schedule has tasks of. Expert buffers are
+ * not limited by the plan's capacity.
  */
 export function compileBlocks(given: CompileInput, known: Differentiated, names: readonly string[]): BlockDraftsByKind {
   const facts = factsOf(given, known)

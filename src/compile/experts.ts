@@ -133,7 +133,7 @@ function roomFor(
   return { room: Math.min(worst, asked, own * capacity), worst }
 }
 
-/** The whole `row` dim of a microbatch: the room of every rank with rows of its own. `graph` is that of a routed layer. */
+/** The `row` dim of a microbatch before sharding: the capacity of each rank times the ranks with expert rows. The graph is of a routed layer. */
 export const rowsOf = (
   model: Pick<Model, 'dims'>,
   { nodes }: Pick<Graph, 'nodes'>,

@@ -4,13 +4,17 @@
  */
 import type { Axis, Mesh, MeshAxis } from '../base/index.js'
 import { commonFactors, contextOf, dataGroups, expertGrid, headSplit, type Plan, zigzagOf } from '../plan/index.js'
-import type { ExpertAxes } from './layouts.js'
+import { type ExpertAxes, type ShardedMesh, shardedOn } from './layouts.js'
 
 export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'rankOrder' | 'zigzag' | 'attention' | 'shard'>
 type Sizes = Readonly<Record<string, number>>
 type AxisSize = Mesh['axes'][number]
 
-export function meshOf(plan: MeshPlan, dims: Sizes): Mesh {
+/** The mesh of a plan, and how experts and replicas see its axes. */
+export const shardedMeshOf = (plan: MeshPlan & Pick<Plan, 'sequenceParallel'>, dims: Sizes): ShardedMesh =>
+  shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims), replicaAxesOf(plan, dims))
+
+function meshOf(plan: MeshPlan, dims: Sizes): Mesh {
   const axes = axesOf(plan, dims).map(({ name, size }) => ({ name, size }))
   const axis = factorsOf(plan, dims.kvHeads).cp.at(-1)!.name
   const zigzag = zigzagOf(plan, dims.seq)
@@ -19,7 +23,7 @@ export function meshOf(plan: MeshPlan, dims: Sizes): Mesh {
 }
 
 /** Which axes of that mesh the experts are split over. */
-export function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
+function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
   const axes = axesOf(plan, dims)
   const ofExperts = (expert: string) =>
     axes.filter(axis => axis.expert === expert && axis.size > 1).map(({ name }) => name)
@@ -27,7 +31,7 @@ export function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
 }
 
 /** Axes of that mesh across which data-parallel groups are replicas (HSDP): ZeRO does not shard over them. */
-export const replicaAxesOf = (plan: MeshPlan, dims: Sizes): Axis[] =>
+const replicaAxesOf = (plan: MeshPlan, dims: Sizes): Axis[] =>
   axesOf(plan, dims)
     .filter(({ of, name, size }) => size > 1 && (of ?? name) === factorsOf(plan, dims.kvHeads).replicas)
     .map(({ name }) => name)

@@ -3,8 +3,8 @@ import { type Axis, baseOf, keptShare, type Layout, sizeOf, sizeOfAll, splitOf, 
 import { isFollower, type Model, type ParamSpec } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import { type CompiledParam, type Dealt, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
-import { canonical, copyAxes, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
-import { expertAxesOf, meshOf, replicaAxesOf } from './mesh.js'
+import { canonical, copyAxes, type ShardedMesh, storageOf } from './layouts.js'
+import { shardedMeshOf } from './mesh.js'
 import { paramDtypes } from './precision.js'
 import { draftParam, type ParamDrafts } from './tail.js'
 
@@ -45,7 +45,7 @@ function playedBy({ params, dims: sizes }: Model, plan: Plan): Map<string, Playe
   const ranks = plan.compress?.virtual
   if (!ranks) return new Map()
   const virtual = { ...plan, ...ranks }
-  const s = shardedOn(meshOf(virtual, sizes), virtual, expertAxesOf(virtual, sizes), replicaAxesOf(virtual, sizes))
+  const s = shardedMeshOf(virtual, sizes)
   const ways = (axes: readonly Axis[]) => sizeOfAll(s.mesh, axes)
   const pieces = Math.max(1, Math.floor(plan.microbatches / ranks.microbatches))
   const playedOf = (spec: ParamSpec): Played => {

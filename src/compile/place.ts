@@ -26,7 +26,7 @@ type BufferDrafts = readonly (readonly [Ref, BufferDraft])[]
 
 export const placeBuffers = (mesh: Mesh, draft: SegmentDraft): Segment => placed(mesh, draft, slotsOf)
 
-/** The same with its scratch nowhere in particular, for whoever reads a segment and never runs it. */
+/** The same without addresses for scratch buffers: a segment to analyze, not to run. */
 export const unplaced = (mesh: Mesh, draft: SegmentDraft): Segment =>
   placed(mesh, draft, drafts => {
     const scratch = (kind: Kind): Slot => ({ role: { is: 'scratch', of: kind }, kind, offset: 0 })

@@ -48,7 +48,7 @@ export interface Surroundings {
   readonly mesh: Mesh
   /** The precision of products, where it is not that of what is stored. */
   readonly multiply?: Precision | undefined
-  /** The kernel of attention; the newest, where it is not said. */
+  /** The attention kernel; by default the newest. */
   readonly attention?: AttentionGeneration | undefined
 }
 

@@ -16,9 +16,8 @@ import {
   zigzagOf,
 } from '../plan/index.js'
 import { ownSoftwareOf } from './others/frameworks.js'
-import { plainShape } from './plain-shape.js'
 import type { Placed, Split } from './setup.js'
-import type { Experts, Shape } from './shape.js'
+import { type Experts, plainShape, type Shape } from './shape.js'
 
 /** The shape of a model as the cost model takes it; undefined if it is not a transformer. */
 export function shapeOf(model: ModelConfig, seq: number, adapters?: Adapters): Shape | undefined {

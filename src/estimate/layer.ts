@@ -3,7 +3,6 @@
 import { activationBytes, isCast, uncast } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import type { Kernel } from '../cost/index.js'
-import { tableRanks } from './counts.js'
 import { expertLoad, routedTokens } from './experts.js'
 import type { Software } from './others/software.js'
 import { embeddingTraffic, layerTraffic, type Stream } from './others/traffic.js'
@@ -159,7 +158,7 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
   return [gradient, { kind: 'memory', read, written: elements * software.gradientBytes }]
 }
 
-export function attentionKernels(shape: Shape, cut: StreamCut, precision: Precision, { attention }: Software) {
+function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
   const exchanging = cut.ulysses ?? 1
   const heads = shape.heads / (cut.tp * exchanging)
   const [queries, keys] = [(exchanging * shape.seq) / cut.cp, shape.seq]
@@ -257,12 +256,9 @@ function castBytes(shape: Shape, elements: Readonly<Record<Stream, number>>) {
 const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
 const isWork = (kernel: Kernel): boolean => kernel.kind !== 'memory' || kernel.read > 0
 
-/** Rows of one rank's part of the table: a multiple of 128, where it is padded. We pad nothing. */
-export const paddedVocab = (shape: Shape, tp: number, { own, padsVocab }: Software): number => {
-  const { vocab } = shape
-  if (own) return vocab / tableRanks(shape, tp)
-  return tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
-}
+/** Rows of one rank's part of the table: a multiple of 128, where it is padded. */
+const paddedVocab = ({ vocab }: Shape, tp: number, { padsVocab }: Software): number =>
+  tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
 
 /** The last norm, the product with the table, the loss. */
 export function headKernels(shape: Shape, cut: Cut, precision: Precision, software: Software): Kernels {

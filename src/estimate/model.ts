@@ -1,9 +1,8 @@
-/** The model behind a shape: what the compiler is given. */
-import { GptConfig, LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
-import { plainShape } from './plain-shape.js'
-import type { Shape } from './shape.js'
+/** The model config of a shape, for the compiler. */
+import { GptConfig, LlamaConfig, type ModelConfig } from '../model/index.js'
+import { plainShape, type Shape } from './shape.js'
 
-/** The model that a shape was read off, or one that has its numbers: shapes are written by hand, too. */
+/** The model that a shape was read from, or one with the same sizes if the shape was written by hand. */
 export function modelOfShape(shape: Shape): ModelConfig {
   const { config } = shape
   return config && isOf(shape, config) ? { ...config, layers: shape.layers } : modelWith(shape)
@@ -41,12 +40,3 @@ const mixtureOf = ({ count, active, ffn, shared, dense, groups }: NonNullable<Sh
   ...(shared > 0 && { shared }),
   ...(groups && { groups: groups.all, topKGroups: groups.chosen }),
 })
-
-/** The model with one layer of each kind: one without experts first, where there are both. */
-export function oneOfEachKind(model: ModelConfig): ModelConfig {
-  if (model.family !== 'llama' || !model.moe) return { ...model, layers: 1 }
-  const routed = routedLayers(model).length
-  if (routed === 0) return { ...model, layers: 1, moe: { ...model.moe, dense: 1, every: 1 } }
-  const kinds = routed === model.layers ? 1 : 2
-  return { ...model, layers: kinds, moe: { ...model.moe, dense: 0, every: kinds } }
-}

@@ -53,11 +53,6 @@ export interface Times {
 
 /** Everything one microbatch costs a rank, but for what depends on data ranks and stages. */
 export interface Prices {
-  /** Collectives of one layer, whether hidden or not; over ep in one direction. */
-  /** Of tp also the one that ends forward, which `Kernels.last` makes the addends of. */
-  readonly tp: { readonly forward: number; readonly backward: number; readonly last: number }
-  readonly cp: { readonly forward: number; readonly backward: number }
-  readonly ep: number
   /** Of the embedding's sum over the split vocabulary. */
   readonly tpEmbedding: number
   /** Bytes handed to the next stage by one rank, and the gather that makes them whole again. */
@@ -77,11 +72,15 @@ export interface Prices {
   readonly others?: OthersTimes
 }
 
-/** What kernels take. */
+/** Seconds of kernels and collectives. */
 export interface OthersTimes {
   readonly layer: Times
   readonly embedding: Times
   readonly head: Times
+  /** Collectives of one layer, whether hidden or not; over ep in one direction. Of tp also the one that ends forward, which `Kernels.last` makes the addends of. */
+  readonly tp: { readonly forward: number; readonly backward: number; readonly last: number }
+  readonly cp: { readonly forward: number; readonly backward: number }
+  readonly ep: number
 }
 
 /** What blocks take, by what else than their cut that depends on. */
@@ -142,7 +141,8 @@ export class PriceTable {
   }
 }
 
-function othersTimes({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut): OthersTimes {
+function othersTimes(setup: Omit<Setup, 'split'>, cut: Cut): OthersTimes {
+  const { shape, cluster, precision, software } = setup
   const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceInStep(k, cluster.device), 0)
   const times = (k: Kernels): Times => ({
     forward: total(k.forward),
@@ -155,6 +155,7 @@ function othersTimes({ shape, cluster, precision, software }: Omit<Setup, 'split
     layer: meanTimes(shape, one => times(layerKernels(one, cut, precision, software))),
     embedding: times(embeddingKernels(shape, cut)),
     head: scaled(times(headKernels(shape, cut, precision, software)), 1 + (shape.further ?? 0)),
+    ...othersTraffic(setup, cut),
   }
 }
 
@@ -162,7 +163,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut, table: PriceTable): Pri
   const { shape, software } = setup
   const ranks = software.own ? tableRanks(shape, cut.tp) : cut.tp
   return {
-    ...collectivesOf(setup, cut),
+    ...handingOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
     expertParameters: expertParameters(shape, cut),
     ...(shape.adapters && { trained: trainedParameters(shape, cut) }),
@@ -208,21 +209,38 @@ function exchangeSeconds({ shape, cluster, precision, software }: Omit<Setup, 's
   return routedShare(shape) * (2 * way + split('all-gather') + split('reduce-scatter'))
 }
 
-function collectivesOf(setup: Omit<Setup, 'split'>, cut: Cut) {
+/** Bytes of the residual stream on one rank without sequence parallelism, and the collectives over tp that it takes part in. */
+function tensorParallel({ shape, cluster, precision, software }: Omit<Setup, 'split'>, { tp, cp, microbatch }: Cut) {
+  const activation = ((microbatch * shape.seq) / cp) * shape.embed * activationBytes(precision)
+  const within = (kind: Collective['kind']) =>
+    priceCollective({ kind, bytes: activation, group: { size: tp, stride: 1 } }, cluster) / software.tensorCollectives
+  return {
+    ...{ activation, reduce: within('all-reduce'), gather: within('all-gather'), scatter: within('reduce-scatter') },
+  }
+}
+
+/** What goes from stage to stage, and what the embedding sums. */
+function handingOf(setup: Omit<Setup, 'split'>, cut: Cut): Pick<Prices, 'tpEmbedding' | 'handed' | 'regather'> {
+  const { own } = setup.software
+  const { activation, reduce, gather, scatter } = tensorParallel(setup, cut)
+  return {
+    tpEmbedding: cut.sequenceParallel ? scatter + gather : (own ? 1 : 2) * reduce,
+    // Others send a part each and gather it on the other side; we send what a rank has.
+    handed: own && !cut.sequenceParallel ? activation : activation / cut.tp,
+    regather: own || cut.sequenceParallel ? 0 : gather,
+  }
+}
+
+function othersTraffic(setup: Omit<Setup, 'split'>, cut: Cut): Pick<OthersTimes, 'tp' | 'cp' | 'ep'> {
   const { shape, cluster, precision, software } = setup
   const { tp, cp, microbatch, sequenceParallel } = cut
-  const element = activationBytes(precision)
-  const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
-  const meet = (kind: Collective['kind'], bytes: number, size: number, stride: number) =>
-    priceCollective({ kind, bytes, group: { size, stride } }, cluster)
-  const within = (kind: Collective['kind']) => meet(kind, activation, tp, 1) / software.tensorCollectives
-  const [reduce, gather, scatter] = [within('all-reduce'), within('all-gather'), within('reduce-scatter')]
+  const { reduce, gather, scatter } = tensorParallel(setup, cut)
   const width = shape.latent
     ? (shape.heads * (shape.latent.plain + shape.latent.turned + shape.latent.values)) / 2
     : shape.kvHeads * shape.headDim
-  const keys = (2 * microbatch * shape.seq * width * element) / Math.min(tp, shape.latent ? shape.heads : shape.kvHeads)
-  const keyGather = meet('all-gather', keys, cp, tp)
-  const own = software.own
+  const held = Math.min(tp, shape.latent ? shape.heads : shape.kvHeads)
+  const bytes = (2 * microbatch * shape.seq * width * activationBytes(precision)) / held
+  const keyGather = priceCollective({ kind: 'all-gather', bytes, group: { size: cp, stride: tp } }, cluster)
   return {
     tp: sequenceParallel
       ? {
@@ -233,9 +251,5 @@ function collectivesOf(setup: Omit<Setup, 'split'>, cut: Cut) {
       : { forward: 2 * reduce, backward: 2 * reduce, last: reduce },
     cp: { forward: keyGather, backward: 2 * keyGather },
     ep: exchangeSeconds(setup, cut),
-    tpEmbedding: sequenceParallel ? scatter + gather : (own ? 1 : 2) * reduce,
-    // Others send a part each and gather it on the other side; we send what a rank has.
-    handed: own && !sequenceParallel ? activation : activation / tp,
-    regather: own || sequenceParallel ? 0 : gather,
   }
 }

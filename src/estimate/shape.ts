@@ -1,4 +1,4 @@
-import type { Adapters, ModelConfig } from '../model/index.js'
+import { type Adapters, type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
 
 /** A transformer as the few numbers its cost depends on, whatever its family. */
 export interface Shape {
@@ -56,3 +56,44 @@ export interface Latent {
   readonly turned: number
   readonly values: number
 }
+
+/** The shape of a model without adapters; undefined if it is not a transformer. */
+export function plainShape(model: ModelConfig, seq: number): Shape | undefined {
+  if (model.family === 'mlp') return undefined
+  const { layers, embed, heads, kvHeads, ffn, vocab, tied } = model
+  const sizes = { layers, embed, heads, kvHeads, ffn, vocab, tied, seq }
+  if (model.family === 'llama') {
+    const { headDim, mla, window } = model
+    const experts = expertsOf(model)
+    return {
+      ...{ ...sizes, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
+      ...(experts && { experts }),
+      ...(mla && { latent: latentOf(mla) }),
+      ...(window !== undefined && { window: { tokens: window, layers: 'all' as const } }),
+    }
+  }
+  const headDim = embed / heads
+  const dropout = model.dropout > 0
+  return { ...sizes, headDim, gated: false, biases: true, norm: 'layer', dropout, positions: 'learned' }
+}
+
+function expertsOf(model: LlamaConfig): Experts | undefined {
+  const { moe, layers } = model
+  if (!moe) return undefined
+  const { experts: count, topK: active, ffn, shared = 0, groups, topKGroups } = moe
+  const dense = layers - routedLayers(model).length
+  const limited = groups !== undefined && topKGroups !== undefined && { groups: { all: groups, chosen: topKGroups } }
+  const spread = moe.every > 1 && { spread: true as const }
+  return { count, active, ffn, shared, dense, ...spread, ...limited }
+}
+
+const latentOf = ({
+  qLoraRank,
+  kvLoraRank,
+  qkNopeHeadDim,
+  qkRopeHeadDim,
+  vHeadDim,
+}: NonNullable<LlamaConfig['mla']>): Latent => ({
+  ...{ keyValues: kvLoraRank, plain: qkNopeHeadDim, turned: qkRopeHeadDim, values: vHeadDim },
+  ...(qLoraRank !== undefined && { queries: qLoraRank }),
+})

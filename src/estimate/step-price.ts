@@ -70,7 +70,7 @@ export class CutPrice {
   readonly #setup: Setup
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
-  /** Seconds in which weights become codes: the first microbatch finds those of no layer made. */
+  /** Seconds to quantize weights once per step: the first microbatch waits for those of every layer. */
   readonly #codes: number = 0
   #each: readonly MovedEach[] | undefined
   readonly #flown: Partial<Record<StageParts['backward'], FlownEach>> = {}

@@ -58,5 +58,5 @@ export const isInstrKind = (kind: string): kind is InstrKind => Object.hasOwn(tr
 
 export const traitsOf = (instr: Instr): Traits => applyRule(traits, instr, undefined)
 
-/** What an instruction makes, and how: a backward that does as much makes a forward value again. */
+/** Identifies what an instruction computes: the same in a backward segment is recomputation. */
 export const madeBy = (instr: Instr): string => `${instr.kind} ${traitsOf(instr).writes.join()}`

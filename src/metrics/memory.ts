@@ -1,4 +1,4 @@
 /** Peak memory against the memory that can be used. */
 
-/** Bytes left of what a rank may use beside its peak: negative if it does not fit. */
+/** Usable bytes minus the peak: negative if the plan does not fit. */
 export const headroomOf = (peak: number, usable: number): number => usable - peak

@@ -1,4 +1,4 @@
-/** Every quantity that commands, the studio and generated files print, with its definition. docs/quantities.md lists them. */
+/** Every quantity that commands, the studio and generated files print, with its definition. docs/guides/metrics.md lists them. */
 
 /** A printed quantity: its title, its unit and its definition. */
 export interface Quantity {
@@ -70,5 +70,3 @@ export const quantities = {
     definition: 'device-hours x price of a device-hour: of a run, or per billion tokens ($/Btok)',
   },
 } as const satisfies Readonly<Record<string, Quantity>>
-
-export type QuantityName = keyof typeof quantities

@@ -299,6 +299,15 @@ export function routedLayers({ layers, moe }: Pick<LlamaConfig, 'layers' | 'moe'
   return Array.from({ length: layers }, (_, layer) => layer).filter(isRouted)
 }
 
+/** The model with so many layers of each kind, dense and routed in turn. */
+export function layersOfEachKind(model: ModelConfig, each: number): ModelConfig {
+  if (model.family !== 'llama' || !model.moe) return { ...model, layers: each }
+  const routed = routedLayers(model).length
+  if (routed === 0) return { ...model, layers: each, moe: { ...model.moe, dense: each, every: 1 } }
+  const kinds = routed === model.layers ? 1 : 2
+  return { ...model, layers: kinds * each, moe: { ...model.moe, dense: 0, every: kinds } }
+}
+
 /** Exactly how many numbers are trained. Learned positions have `seq` rows; a tied head counts once. */
 export function parametersOf(config: ModelConfig, seq: number): number {
   switch (config.family) {

@@ -54,7 +54,7 @@ export function* pricingChoices(
   job: Job,
   cluster: Cluster,
   names: readonly ChoiceName[] = choiceNames,
-  known?: Simulated,
+  known?: SimulatedProgram,
 ): Work<JudgedChoice[]> {
   const placed = placedOf(job)
   if (!placed) return []
@@ -100,23 +100,28 @@ function estimatedCost(job: Job, cluster: Cluster): Cost {
   return { step, parts: { ...parts }, bytes: totalBytes(memory), perParameter: bytesOfParameter(placed) }
 }
 
-/** A program that was compiled and simulated before. */
-interface Simulated {
+/** A compiled job and its simulated step. */
+export interface SimulatedProgram {
   readonly program: Program
   readonly simulation: Simulation
 }
 
-function* simulatedCost(job: Job, cluster: Cluster, known?: Simulated): Work<Cost> {
-  const program = known?.program ?? (yield* asPart(0, 0.7, compilingJob(job)))
+/** Compiles a job and simulates its step. */
+export function* simulatingJob(job: Job, cluster: Cluster): Work<SimulatedProgram> {
+  const program = yield* asPart(0, 0.7, compilingJob(job))
   const prices = clusterPrices(program, cluster)
-  const { step, parts, memory } =
-    known?.simulation ?? (yield* asPart(0.7, 1, simulating(program, prices, { watch: [] })))
+  return { program, simulation: yield* asPart(0.7, 1, simulating(program, prices, { watch: [] })) }
+}
+
+function* simulatedCost(job: Job, cluster: Cluster, known?: SimulatedProgram): Work<Cost> {
+  const { program, simulation } = known ?? (yield* simulatingJob(job, cluster))
+  const { step, parts, memory } = simulation
   const { arena, host, disk } = memory
   return {
     ...{ step, parts, bytes: arena, perParameter: bytesOfParameter(placedOf(job)!) }, // as above
     ...(host && { host }),
     ...(disk && { disk }),
-    ...loadsOf(program, prices),
+    ...loadsOf(program, clusterPrices(program, cluster)),
   }
 }
 

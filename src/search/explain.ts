@@ -1,13 +1,11 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
 import { asPart, finish, type Work } from '../base/index.js'
-import { compilingJob } from '../compile/index.js'
 import { certainly, type Fit, type FrameworkName, type Parts, splitOf } from '../estimate/index.js'
-import type { Program } from '../ir/index.js'
 import { type Bubble, bubbleOf } from '../metrics/index.js'
 import { check, type Job } from '../plan/index.js'
-import { clusterPrices, type Simulation, simulating } from '../simulate/index.js'
+import type { Simulation } from '../simulate/index.js'
 import { asSimulated, recomputedOf } from './as-simulated.js'
-import { isPriced, type JudgedChoice, pricingChoices } from './choice-prices.js'
+import { isPriced, type JudgedChoice, pricingChoices, type SimulatedProgram, simulatingJob } from './choice-prices.js'
 import { choiceNames } from './choices.js'
 import { holds } from './constraint.js'
 import { fitOfPrice } from './fitting.js'
@@ -47,15 +45,9 @@ export interface Explanation {
   readonly elsewhere?: { readonly name: FrameworkName; readonly plan: Priced }
 }
 
-/** A compiled job and its simulated step. */
-export interface ExplainedProgram {
-  readonly program: Program
-  readonly simulation: Simulation
-}
-
 export interface ExplainOptions {
   /** Otherwise the job is compiled and simulated here, if that is quick. */
-  readonly own?: ExplainedProgram | undefined
+  readonly own?: SimulatedProgram | undefined
   /** Seconds of a step, as it was measured. */
   readonly measured?: number | undefined
   /** The same kind of cluster with another number of devices, to find out what would fit; without it no other number is tried. */
@@ -104,20 +96,18 @@ export function* explaining(request: Request, job: Job, options: ExplainOptions 
 /** Programs of more calls take seconds to compile. */
 const mostCalls = 2 ** 12
 
-function* simulatingOwn(request: Request, job: Job): Work<ExplainedProgram | undefined> {
+function* simulatingOwn(request: Request, job: Job): Work<SimulatedProgram | undefined> {
   if (!canSimulate(request) || typeof job.plan.schedule !== 'string') return undefined
   if (callsOfPlan(request.shape, splitOf(job, '1f1b')) > mostCalls || check(job).some(isError)) return undefined
-  const program = yield* asPart(0, 0.7, compilingJob(job))
-  const prices = clusterPrices(program, request.cluster)
-  return { program, simulation: yield* asPart(0.7, 1, simulating(program, prices, { watch: [] })) }
+  return yield* simulatingJob(job, request.cluster)
 }
 
 /** The step of the job's own program in a rank order. */
-const simulatedIn = (request: Request, job: Job, { simulation }: ExplainedProgram): StepIn =>
+const simulatedIn = (request: Request, job: Job, { simulation }: SimulatedProgram): StepIn =>
   function* (rankOrder) {
     if (rankOrder === job.plan.rankOrder) return simulation.step
-    const program = yield* asPart(0, 0.7, compilingJob({ ...job, plan: { ...job.plan, rankOrder } }))
-    return (yield* asPart(0.7, 1, simulating(program, clusterPrices(program, request.cluster), { watch: [] }))).step
+    const other = { ...job, plan: { ...job.plan, rankOrder } }
+    return (yield* simulatingJob(other, request.cluster)).simulation.step
   }
 
 const isError = ({ severity }: { readonly severity: string }) => severity === 'error'

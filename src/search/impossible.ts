@@ -107,8 +107,9 @@ function* withoutConstraints(request: Request): Work<Instead[]> {
 /** Settings that need less of a device and are not searched unless they are allowed: our own program's alone are in the cost model. */
 function* lighterSettings(request: Request): Work<Instead[]> {
   const found: Instead[] = []
-  for (const { request: lighter, ...one } of request.software.own ? lighterRequests(request) : []) {
-    const best = yield* asPart(0, 1, bestOf(lighter))
+  const all = request.software.own ? lighterRequests(request) : []
+  for (const [i, { request: lighter, ...one }] of all.entries()) {
+    const best = yield* asPart(i / all.length, (i + 1) / all.length, bestOf(lighter))
     if (best) found.push({ ...one, best })
   }
   return found

@@ -7,7 +7,7 @@
 import { compile, inputOf, type Sharding, shardStep } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Frame, Program, Stream } from '../ir/index.js'
-import { type ModelConfig, routedLayers } from '../model/index.js'
+import { layersOfEachKind, type ModelConfig, routedLayers } from '../model/index.js'
 import { Places, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { jobOf, type Request } from './request.js'
 
@@ -76,7 +76,8 @@ export function miniatureOf(request: Request, split: Split, { placement, kinds }
   const stages = ranks.length * chunks
   const { layers: _, ...evenly } = split
   const globalBatch = 2 * split.dp * split.microbatch
-  const { model, blockOf } = shortened(request.model, stages)
+  const model = layersOfEachKind(request.model, stages)
+  const blockOf = blocksFor(request.model)
   const job = jobOf(
     { ...request, model, globalBatch },
     { ...evenly, pp: ranks.length, chunks, microbatches: 2, schedule: '1f1b' },
@@ -99,13 +100,11 @@ export function miniatureOf(request: Request, split: Split, { placement, kinds }
   }
 }
 
-/** The model with one layer of each kind on so many stages, and which of its blocks a layer is played by. */
-function shortened(model: ModelConfig, stages: number): Pick<Miniature, 'blockOf'> & { readonly model: ModelConfig } {
-  if (model.family !== 'llama' || !model.moe) return { model: { ...model, layers: stages }, blockOf: () => 1 }
-  const routed = new Set(routedLayers(model))
-  const kinds = routed.size === model.layers ? 1 : 2
-  const moe = { ...model.moe, dense: 0, every: kinds }
-  return { model: { ...model, layers: kinds * stages, moe }, blockOf: layer => (routed.has(layer) ? kinds : 1) }
+/** The block of a miniature that a layer of the model is played by: of two kinds the dense one comes first. */
+function blocksFor(model: ModelConfig): Miniature['blockOf'] {
+  const routed = new Set(model.family === 'llama' ? routedLayers(model) : [])
+  const isMixed = routed.size < model.layers
+  return layer => (isMixed && routed.has(layer) ? 2 : 1)
 }
 
 /** The rank of the miniature that plays the part of a rank of the plan. */

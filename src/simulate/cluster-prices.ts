@@ -28,10 +28,10 @@ import type { Contention, Prices } from './prices.js'
 export interface ClusterPricesOptions {
   /** The precision of products, where it is not that of what is stored. */
   readonly multiply?: Precision
-  /** The kernel of attention; the newest, where it is not said. */
+  /** The attention kernel; by default the newest. */
   readonly attention?: AttentionGeneration
   readonly contention?: Contention
-  /** What fusion spares instructions, where that was found before. */
+  /** The traffic that fusion saves, if it was analyzed before. */
   readonly spared?: SparedIn
   /** Instructions that are done by others on the way. */
   readonly fused?: (instr: Instr, segment: Segment) => boolean

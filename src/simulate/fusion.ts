@@ -7,7 +7,7 @@ import type { Mesh } from '../base/index.js'
 import { bufferBytes, type Kernel, workOf } from '../cost/index.js'
 import { type Instr, type InstrOf, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 
-/** What an instruction neither reads nor writes because it is part of a larger kernel. */
+/** Operands and results of an instruction that stay inside a fused kernel. */
 interface Spared {
   readonly read: readonly Ref[]
   readonly written: readonly Ref[]
@@ -17,7 +17,7 @@ const nothing: Spared = { read: [], written: [] }
 
 export type SparedIn = (instr: Instr, segment: Segment) => Spared
 
-/** What fusion spares instructions: found once for a list of them, whatever sizes the segments have that share it. */
+/** The memory traffic that fusion saves, analyzed once per list of instructions, whatever the sizes. */
 export function sparing(mesh: Mesh): SparedIn {
   const known = new WeakMap<readonly Instr[], ReadonlyMap<Instr, Spared>>()
   return (instr, segment) => {

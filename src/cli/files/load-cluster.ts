@@ -22,7 +22,7 @@ export function loadCluster(given: string, io: Io, devices?: number): Cluster {
   return cluster
 }
 
-/** The cluster with so many devices, if it can have them. */
+/** The same kind of cluster with another number of devices, if that is possible. */
 export function clusterIfAny(clusterAt: (devices: number) => Cluster, devices: number): Cluster | undefined {
   try {
     return clusterAt(devices)

@@ -44,8 +44,7 @@ export const leavesLast = ({ shape, split, software }: Setup): boolean =>
 export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
   const { split, software } = setup
   if (prices.own) return ownLayerCost(setup, table, prices.own)
-  const { tp, cp, ep } = prices
-  const { layer } = prices.others! // not our own
+  const { layer, tp, cp, ep } = prices.others! // not our own
   const { exposed, launch } = software
   const again = repeated[split.recompute]
   const isCut = leavesLast(setup)

@@ -1,6 +1,6 @@
 /**
- * Seconds of instructions of compiled blocks at any sizes. Instructions that do the same with tensors laid out alike take the
- * same time, whatever block they are of: each is priced once for each combination of the sizes that it depends on.
+ * The cost of instructions of compiled blocks at any sizes. The same instruction on tensors with the same layouts costs the same in every
+ * block: it is costed once per combination of the sizes it depends on.
  */
 import { type Dim, flatAxes, isOwnPrecision, localDims, type Mesh } from '../../base/index.js'
 import { type SegmentDraft, unplaced } from '../../compile/index.js'
@@ -10,15 +10,15 @@ import { entry } from '../entry.js'
 import type { Setup } from '../setup.js'
 import { isSized, SizeGroup, type SizeName, type Sizes } from './sizes.js'
 
-/** A segment whose buffers are known by the dims of their whole tensors. */
+/** A segment with the dims of its tensors before sharding. */
 export interface SizedSegment {
   readonly segment: Segment
   readonly whole: ReadonlyMap<Ref, readonly Dim[]>
-  /** By buffer: two that are written alike are alike at any sizes. */
+  /** Equal for buffers with the same dtype, dims and layout. */
   readonly alike: ReadonlyMap<Ref, string>
 }
 
-/** `times`: how often the sequences of plans lie in those it was compiled with. */
+/** `times`: the sequence length it was compiled with over that of the plans. */
 export function sizedSegment(mesh: Mesh, draft: SegmentDraft, times = 1): SizedSegment {
   const segment = unplaced(mesh, draft)
   const asLong = (dim: Dim): Dim => (ofSequence.includes(dim.name) ? { ...dim, size: dim.size / times } : dim)
@@ -43,15 +43,15 @@ const writtenOut = ({ dtype, layout, inside }: Buffer, dims: readonly Dim[]): st
       .join(),
     flatAxes(layout).join(),
     inside ?? '',
-    // The parts of others look alike from the first turn on, but through a window.
+    // Without a window all steps of a ring after the first cost the same.
     Math.min(1, layout.turn?.by ?? 0),
   ].join(' ')
 
-/** An instruction that stands for all that are alike. */
+/** An instruction, representing all that cost the same. */
 export interface PricedInstr {
   readonly instr: Instr
   readonly of: SizedSegment
-  /** Its kind, and what it reads and writes: those of the turns of a ring differ in no more than which turn they are of. */
+  /** Its kind and operands: instructions of different steps of a ring differ in the step number only. */
   readonly shape: string
   readonly group: SizeGroup
   readonly seconds: (number | undefined)[]

@@ -52,7 +52,7 @@ interface LayerCosts {
 export interface OwnBlockTimes {
   readonly layer: LayerCosts
   readonly ends: Ends<BlockTime>
-  /** Seconds in which the weights of a layer become codes, where they do once a step. */
+  /** Seconds to quantize the weights of a layer, where that happens once per step. */
   readonly codes: number
 }
 

@@ -1,17 +1,17 @@
-/** The sizes that instructions of a block depend on, of one plan: those of the axes, of the batch and of what experts have room for. */
+/** The sizes that the cost of a block depends on: mesh axes, batch, rows of expert buffers. */
 import { type Axis, type Dim, type Mesh, sizeOf } from '../../base/index.js'
 import { entry } from '../entry.js'
 
 /** `mesh`: all axes, their order too. */
 export type SizeName = 'batch' | 'row' | 'microbatches' | 'mesh' | Axis
 
-/** Dims that plans change: a structure is compiled with others. */
+/** Dims that differ between plans of one structure. */
 const sizedDims = ['batch', 'row'] as const
 export type SizedDims = Readonly<Record<(typeof sizedDims)[number], number>>
 
 export const isSized = (name: string): name is keyof SizedDims => (sizedDims as readonly string[]).includes(name)
 
-/** Some sizes that belong together. Each combination of them that plans have gets a number. */
+/** Sizes that a cost depends on together. Each combination that occurs gets a number. */
 export class SizeGroup {
   readonly #names: readonly SizeName[]
   readonly #known = new Map<string, number>()
@@ -50,7 +50,7 @@ export class Sizes {
     return entry(this.#numbers, group, () => group.numberOf(this))
   }
 
-  /** Dims of a whole tensor at these sizes. */
+  /** Dims of a tensor before sharding, at these sizes. */
   dims(dims: readonly Dim[]): readonly Dim[] {
     return dims.map(dim => (isSized(dim.name) ? { ...dim, size: this.#sized[dim.name] } : dim))
   }

@@ -1,7 +1,7 @@
 /**
- * The blocks of our own program, compiled once for each structure: what a block does depends on a few switches of a plan (which axes
- * there are, what is repeated, in what precision), its sizes on all of it. One layer of each kind is compiled for the first plan
- * that has a structure; for others that share it the same instructions have other sizes.
+ * Compiled blocks for cost estimates. The instructions of a block depend on a few switches of a plan (mesh axes, recomputation,
+ * precision): its *structure*. Only tensor sizes depend on the rest. One layer of each kind is compiled per structure, and every plan
+ * with that structure costs the same instructions at its own sizes.
  */
 import {
   bytesPer,
@@ -12,6 +12,7 @@ import {
   type Precision,
   precisionFacts,
   type Stored,
+  sizeOfAll,
   sizesOf,
 } from '../../base/index.js'
 import {
@@ -19,20 +20,26 @@ import {
   compileBlocks,
   type Differentiated,
   differentiated,
-  expertAxesOf,
   type MeshPlan,
-  meshOf,
   rowsOf,
   type ShardedMesh,
   scheduleOf,
-  shardedOn,
+  shardedMeshOf,
 } from '../../compile/index.js'
 import { madeBy, type Phase } from '../../ir/index.js'
-import { type Block, buildModel, type Graph, type Model, type StepShape, withAdapters } from '../../model/index.js'
+import {
+  type Block,
+  buildModel,
+  type Graph,
+  layersOfEachKind,
+  type Model,
+  type StepShape,
+  withAdapters,
+} from '../../model/index.js'
 import { Plan, Training } from '../../plan/index.js'
 import { entry } from '../entry.js'
 import { attentionOf, planInput } from '../job.js'
-import { modelOfShape, oneOfEachKind } from '../model.js'
+import { modelOfShape } from '../model.js'
 import type { Software } from '../others/software.js'
 import { fetchesEach, reducesEach } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
@@ -40,10 +47,7 @@ import { InstrCosts, sizedSegment } from './instr-costs.js'
 import { Sizes } from './sizes.js'
 import { continued, type Task, taskOf } from './tasks.js'
 
-/**
- * What blocks are made of: the tasks of each, and what makes codes of its parameters. Of a plan that splits experts only layers that have
- * some, of others all that there are.
- */
+/** The instructions of each block and phase. With expert parallelism of routed layers only, otherwise of all blocks of the model. */
 export type Structure = Readonly<Partial<Record<BlockName, BlockTasks>>>
 export type BlockName = 'embedding' | 'plain' | 'routed' | 'head'
 
@@ -53,16 +57,16 @@ export type TaskPhase = Extract<Phase, 'F' | 'I' | 'W' | 'B' | 'C'>
 export type BuildModel = (step: StepShape) => Model
 
 function builderOf({ shape }: Pick<Setup, 'shape'>): BuildModel {
-  const config = oneOfEachKind(modelOfShape(shape))
+  const config = layersOfEachKind(modelOfShape(shape), 1)
   return step => withAdapters(buildModel(config, step), shape.adapters)
 }
 
 const manySequences = 2 ** 16
 
-/** So many times as long a sequence is cut in two by every rank of the rings that are written out, in zigzag, too. */
+/** Rings are compiled with sequences this many times as long, which 2 x 4 and 2 x 5 chunks (zigzag) divide. */
 const anyRingDivides = 40
 
-/** Of a ring so many turns are written out at the most: those after the first few are alike. */
+/** Steps of ring attention that are compiled at most: a longer ring repeats the last of them. */
 const turnsWritten = 5
 
 export class BlockStructures {
@@ -85,7 +89,7 @@ export class BlockStructures {
   of(split: Split): Structure {
     const { cp, tp, ulysses = 1, ep, etp = 1 } = split
     const { seq, window } = this.#setup.shape
-    // Through a window no two turns are alike; experts may be shared by ranks of cp.
+    // With a window every step of a ring differs; ep may span ranks of cp.
     const isRing = split.ring && !(window && window.tokens < seq) && seq % (cp * tp) === 0 && ep * etp === 1
     if (!isRing) return this.#known(split, seq)
     const long = anyRingDivides * seq
@@ -97,7 +101,7 @@ export class BlockStructures {
     })
   }
 
-  /** Compiled with sequences of that length, whatever they are. */
+  /** Compiled with sequences of length `seq`. */
   #known(split: Split, seq: number): Structure {
     return entry(this.#structures, this.#keyOf(split, seq), () => this.#compile(split, seq))
   }
@@ -108,7 +112,7 @@ export class BlockStructures {
     return entry(this.#sizes, key, () => this.#sizesOf(split))
   }
 
-  /** The model of one microbatch of one sequence: its dims, but for the batch, are those of all. */
+  /** The model with a batch of 1: its other dims are those of every plan. */
   get #plain(): Model {
     this.#model ??= this.#build({ batch: 1, seq: this.#setup.shape.seq, microbatches: 2 })
     return this.#model
@@ -117,7 +121,7 @@ export class BlockStructures {
   #meshOf(split: Split, dims: Model['dims']): ShardedMesh {
     const { dp, tp, cp, ep, etp, ulysses, ring, inOrder, sequenceParallel } = split
     const key = [dp, tp, cp, ep, etp, ulysses, ring, inOrder, sequenceParallel, dims.seq].join()
-    return entry(this.#meshes, key, () => meshFor(split, dims))
+    return entry(this.#meshes, key, () => shardedMeshOf(meshPlan(split), dims))
   }
 
   #sizesOf(split: Split): Sizes {
@@ -137,7 +141,7 @@ export class BlockStructures {
     const dims: Model['dims'] = { ...this.#plain.dims, seq }
     const { mesh, axes, experts, ring } = this.#meshOf(split, dims)
     const { tp, cp, sequenceParallel, recompute, ops, overlap, fp8, zero, reduce, lifted } = split
-    const turns = ring?.reduce((product, axis) => product * mesh.axes.find(({ name }) => name === axis)!.size, 1)
+    const turns = ring && sizeOfAll(mesh, ring)
     return [
       ...[axes, '/', experts.ep, '/', experts.etp, '/', mesh.zigzag?.axis, ring, turns],
       ...[sequenceParallel, recompute, ops, overlap, fp8, zero, reduce, lifted],
@@ -146,18 +150,13 @@ export class BlockStructures {
   }
 
   #compile(split: Split, seq: number): Structure {
-    const { precision, software, scaled } = this.#setup as Setup
+    const { precision, software } = this.#setup
     const stored = storedIn(precision, software)
-    const scales = scaled || stored.precision === 'f16'
     const training = Training.parse({
       ...{ seq, globalBatch: 2 * split.dp * split.microbatch },
-      ...(scales && { lossScale: { kind: 'torch' } }),
+      ...(stored.precision === 'f16' && { lossScale: { kind: 'torch' } }),
     })
-    const plan = Plan.parse({
-      ...planInput({ ...split, microbatches: 2 }, precision),
-      ...stored,
-      expertCapacity: split.imbalance ?? 1,
-    })
+    const plan = Plan.parse({ ...planInput({ ...split, microbatches: 2 }, precision), ...stored })
     const { built, ...known } = this.#modelFor(plan, training)
     const isAsked = (name: BlockName) => (split.ep > 1 ? name === 'routed' : true)
     const asked = namesOf(built).filter(([, name]) => isAsked(name))
@@ -168,7 +167,7 @@ export class BlockStructures {
     return Object.fromEntries(asked.map(([{ kind }, name]) => [name, this.#tasksOf(s, kinds[kind], times)]))
   }
 
-  /** Its batch is one that any number of ranks divides, as far as they are a power of two: what is not sized differently is the same for all. */
+  /** Its batch is one that every power-of-two dp divides, so that plans share it: costs replace the batch by their own. */
   #modelFor(plan: Plan, training: Training): Differentiated & { readonly built: Model } {
     const batch = manySequences % plan.dp === 0 ? manySequences : plan.dp
     return entry(this.#models, `${batch} ${training.seq} ${plan.fp8?.recipe}`, () => {
@@ -190,8 +189,8 @@ export class BlockStructures {
 }
 
 /**
- * What of a plan a block depends on: these switches, and sizes. Gradients that leave after each microbatch are not added up, as those of
- * the only one are not; positions that are learned are then brought together.
+ * The switches and sizes of a plan that matter to its blocks. Gradients that are reduced after each microbatch are not accumulated, as
+ * with a single microbatch; those of learned positions are then gathered.
  */
 export function ofBlocks({ split, precision, shape }: Pick<Setup, 'split' | 'precision' | 'shape'>): Split {
   const { tp, cp, ulysses, ring, inOrder, fp8, ops, imbalance, microbatch } = split
@@ -213,32 +212,27 @@ export function ofBlocks({ split, precision, shape }: Pick<Setup, 'split' | 'pre
   }
 }
 
-/** With what experts need of a mesh. */
+/** The same with the axes of the experts, and the ranks of dp that they span. */
 export function ofRouted(setup: Pick<Setup, 'split' | 'precision' | 'shape'>): Split {
   const { tp, cp, ep, etp = 1, fp8 } = setup.split
   const { dp, ...stream } = ofBlocks(setup)
   return { ...stream, ep, etp, dp: dp * (fp8 === 'current' ? 1 : Math.max(1, (ep * etp) / (tp * cp))) }
 }
 
-function meshFor(split: Split, dims: Model['dims']): ShardedMesh {
-  const plan = meshPlan(split)
-  return shardedOn(meshOf(plan, dims), { ...plan, sequenceParallel: split.sequenceParallel }, expertAxesOf(plan, dims))
-}
-
-const meshPlan = (split: Split): MeshPlan => ({
-  ...{ ...sizesOf(split), pp: 1, etp: split.etp ?? 1 },
+const meshPlan = (split: Split): Parameters<typeof shardedMeshOf>[0] => ({
+  ...{ ...sizesOf(split), pp: 1, etp: split.etp ?? 1, sequenceParallel: split.sequenceParallel },
   ...{ rankOrder: defaultOrder, zigzag: split.inOrder ? false : undefined },
   attention: (attentionOf(split).attention ?? 'gather') as MeshPlan['attention'], // as a plan has it once it is read
 })
 
-/** The precision of a plan that stores what such a program does. */
+/** The plan precision with gradients of this width. */
 function storedIn(precision: Precision, { gradientBytes }: Software): Stored {
   const stored: Stored = { precision: precisionFacts[precision].plan }
   if (bytesPer[gradientIn(stored)] === gradientBytes) return stored
   return { ...stored, gradients: gradientBytes === 2 ? 'bf16' : 'f32' }
 }
 
-/** So many turns more than are written out; undefined where it cannot be told what a turn does. */
+/** A ring with `turns` more steps than are compiled; undefined if the repeated step cannot be recognized. */
 function longerRing(fewer: Structure, written: Structure, turns: number): Structure | undefined {
   const longer: Partial<Record<BlockName, BlockTasks>> = {}
   for (const [name, tasks] of Object.entries(written) as [BlockName, BlockTasks][]) {

@@ -1,4 +1,4 @@
-/** What a block does in one task, as the simulator reads it off its segment: runs of work, starts of collectives, waits. */
+/** One phase of a block as the simulator plays it: runs of compute, starts of collectives, waits. */
 import { axisOfCollective, type Collective, type Group, madeBy, traitsOf } from '../../ir/index.js'
 import { membersOf } from '../../simulate/index.js'
 import { Clock, type Flight, type WaitedAxis } from './clock.js'
@@ -7,15 +7,15 @@ import type { Lanes } from './lanes.js'
 import type { Sizes } from './sizes.js'
 
 type Item =
-  /** `again`: what the forward made is made once more. */
+  /** `again`: recomputation. */
   | { readonly kind: 'work'; readonly instrs: readonly PricedInstr[]; readonly again: boolean }
   | { readonly kind: 'start'; readonly instr: PricedInstr; readonly group: Group }
-  /** For the collective that was started so many starts ago. */
+  /** For the collective started `back` starts ago. */
   | { readonly kind: 'wait'; readonly back: number; readonly axis: WaitedAxis }
 
 export type Task = readonly Item[]
 
-/** `made`: what the forward of the block makes. */
+/** `made`: what the forward pass of the block computes. */
 export function taskOf(of: SizedSegment, costs: InstrCosts, made: ReadonlySet<string>): Task {
   const task: Item[] = []
   const started: string[] = []
@@ -44,13 +44,13 @@ export function taskOf(of: SizedSegment, costs: InstrCosts, made: ReadonlySet<st
   return task
 }
 
-/** What is neither over tp, cp nor ep is over the data axes. */
+/** Collectives over other axes than tp, cp and ep are data parallel. */
 function waitedAxis(instr: Collective): WaitedAxis {
   const axis = axisOfCollective(instr)
   return axis === 'tp' || axis === 'cp' || axis === 'ep' ? axis : 'dp'
 }
 
-/** How a rank gets through a task that has nothing beside it. */
+/** Plays a task on a rank, with no other communication. */
 export function played(task: Task, costs: InstrCosts, sizes: Sizes, lanes: Lanes, contention: number): Clock {
   const clock = new Clock(contention)
   const flights: (Flight | undefined)[] = []
@@ -67,9 +67,8 @@ export function played(task: Task, costs: InstrCosts, sizes: Sizes, lanes: Lanes
 }
 
 /**
- * The task of a ring of so many turns more, from those of rings with one turn less than is written and with all that are: what the
- * last turn brings is done again for each further one, in up to two places, where forward is repeated before backward. Undefined: it
- * cannot be told what that is.
+ * A ring with `turns` more steps than `written`, which has one more than `fewer`: the step by which they differ is repeated, in up to two
+ * places, since a backward pass may recompute attention first. Undefined: that step cannot be recognized.
  */
 export function continued(fewer: Task, written: Task, turns: number): Task | undefined {
   const more = written.length - fewer.length
@@ -93,7 +92,7 @@ export function continued(fewer: Task, written: Task, turns: number): Task | und
   return undefined
 }
 
-/** The first number that something does not hold for, of so many. */
+/** The first number below `many` for which a condition does not hold, or `many`. */
 function firstAfter(many: number, holds: (at: number) => boolean): number {
   let at = 0
   while (at < many && holds(at)) at++
